@@ -1,0 +1,30 @@
+# Each target sets up what it needs: a fresh clone and Python 3.11 or newer are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.weft-installed
+
+.PHONY: setup demo test lint clean
+
+setup: $(STAMP)  ## make .venv with Weft in it; quick when nothing changed
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch -c constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@touch $@
+	@echo "Weft is installed in $(VENV): run $(BIN)/weft --help, or 'source $(BIN)/activate' first."
+
+demo: setup  ## learn to write dates of ten languages as ISO 8601, in about three minutes
+	$(BIN)/weft demo
+
+test: setup  ## every test
+	$(BIN)/python -m pytest -n 2
+
+lint: setup  ## ruff and strict mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:  ## remove what setup and demo made
+	rm -rf $(VENV) dates-run

@@ -1,0 +1,39 @@
+"""Weft: sequence-to-sequence learning for people with a file of pairs.
+
+>>> import weft
+>>> run = weft.train("pairs.tsv", budget="10m")   # doctest: +SKIP
+>>> run.predict(["a source line"])                # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["Evaluation", "Pair", "Prediction", "Run", "UserError", "WeftError", "__version__", "load", "train"]
+
+if TYPE_CHECKING:
+    from weft.api import Evaluation, Run, load, train
+    from weft.core.errors import UserError, WeftError
+    from weft.core.kinds import Pair
+    from weft.serve.predictor import Prediction
+
+_HOMES = {
+    "train": "weft.api",
+    "load": "weft.api",
+    "Run": "weft.api",
+    "Evaluation": "weft.api",
+    "Prediction": "weft.serve.predictor",
+    "Pair": "weft.core.kinds",
+    "UserError": "weft.core.errors",
+    "WeftError": "weft.core.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that `weft --help` does not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'weft' has no attribute '{name}'")
+    from importlib import import_module
+
+    return import_module(_HOMES[name]).__dict__[name]

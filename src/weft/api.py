@@ -1,0 +1,223 @@
+"""The Python face of Weft: `train`, `load` and `Run`.
+
+run = weft.train("pairs.tsv", valid="dev.tsv", budget="10m")
+run.predict(["a line"])[0].text
+run.evaluate("test.tsv")["exact"]
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from weft.core.kinds import Pair
+from weft.data.pairs import Columns, read_pairs
+from weft.learn.budget import parse_seconds
+from weft.learn.folder import RunFolder
+from weft.learn.report import Quiet, Reporter
+from weft.learn.validate import Validator
+from weft.score.metrics import signatures
+from weft.score.significance import Comparison, paired_bootstrap
+from weft.serve.predictor import Prediction, Predictor
+from weft.settings import Layer, put, read_file, read_overrides
+from weft.spec import Search, Spec
+from weft.training import Job, run_job
+
+Line = str | Pair | tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Evaluation(Mapping[str, float]):
+    """Metrics of a run on some pairs: percent, but `loss` in nats per target symbol. `n` is the number of pairs."""
+
+    metrics: dict[str, float]
+    n: int
+    outputs: list[str] = field(repr=False)
+    signatures: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> float:
+        return self.metrics[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metrics)
+
+    def __len__(self) -> int:
+        return len(self.metrics)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{k}</td><td style='text-align:right'>{v:.2f}</td></tr>" for k, v in self.metrics.items()
+        )
+        return f"<table><tr><th>metric</th><th>{self.n} pairs</th></tr>{rows}</table>"
+
+
+class Run:
+    """A trained run folder."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.folder = RunFolder(path)
+        self.path = self.folder.path
+        self.spec: Spec = self.folder.read_spec()
+        self._predictor: Predictor | None = None
+
+    @property
+    def predictor(self) -> Predictor:
+        """The model with its tokenisers, loaded when it is first needed."""
+        if self._predictor is None:
+            self._predictor = Predictor.load(self.path)
+        return self._predictor
+
+    @property
+    def columns(self) -> Columns:
+        """Where the training files had source, target, features and tag."""
+        data = self.spec.data
+        return Columns(data.source, data.target, data.features, data.tag)
+
+    def predict(
+        self,
+        lines: Sequence[str | Pair],
+        *,
+        search: Mapping[str, Any] | None = None,
+        nbest: int = 1,
+        prefix: str = "",
+    ) -> list[Prediction]:
+        """A prediction for each line. `search` overrides settings: `{"kind": "greedy"}`, `{"width": 10}`."""
+        pairs = [line if isinstance(line, Pair) else Pair(line) for line in lines]
+        return self.predictor.predict(pairs, self.predictor.plan(self.search(search), nbest, prefix))
+
+    def search(self, changes: Mapping[str, Any] | None = None) -> Search:
+        """The run's way of searching, with changes."""
+        return Search.model_validate({**self.spec.search.model_dump(), **(changes or {})})
+
+    def evaluate(
+        self,
+        pairs: str | Path | Sequence[Pair],
+        *,
+        search: Mapping[str, Any] | None = None,
+        columns: Columns | None = None,
+        on_bad_line: Literal["stop", "skip"] = "stop",
+        tick: Callable[[int], None] | None = None,
+    ) -> Evaluation:
+        """Decode the pairs' sources and compare with their targets."""
+        if isinstance(pairs, str | Path):
+            longest = self.spec.data.longest
+            pairs = list(read_pairs([str(pairs)], columns or self.columns, on_bad_line=on_bad_line, longest=longest))
+        predictor = self.predictor
+        validator = Validator(pairs, predictor.source, predictor.target, self.spec.train.batch_tokens)
+        plan = predictor.plan(self.search(search))
+        found = validator.evaluate(predictor.model, plan, predictor.device, tick)
+        references = [[pair.target] for pair in pairs]
+        return Evaluation(found.metrics, found.pairs, found.outputs, signatures(references))
+
+    def __repr__(self) -> str:
+        return f"<weft run {self.path}: {self._headline()}>"
+
+    def _headline(self) -> str:
+        line = _final_line(self.folder)
+        metric = self.spec.train.select
+        scored = f"{metric} {line[metric]:.2f} on {line['pairs']:,} validation pairs" if line else "not finished"
+        return f"{self.spec.encoder.kind} → {self.spec.decoder.kind}, {scored}"
+
+    def _repr_html_(self) -> str:
+        line = _final_line(self.folder)
+        rows = "".join(
+            f"<tr><td>{name}</td><td style='text-align:right'>{line[name]:.2f}</td></tr>"
+            for name in ("exact", "cer", "ter", "bleu", "chrf", "loss")
+            if line and line.get(name) is not None
+        )
+        return f"<b>weft run</b> <code>{html.escape(str(self.path))}</code> {html.escape(self._headline())}<table>{rows}</table>"
+
+
+def _final_line(folder: RunFolder) -> dict[str, Any]:
+    from weft.learn.report import Log
+
+    line = Log(folder.log).last()
+    return line if line.get("kind") == "final" else {}
+
+
+def load(run: str | Path) -> Run:
+    """A run folder that `train` made."""
+    return Run(run)
+
+
+def compare(first: Run, second: Run, pairs: Sequence[Pair], metric: str) -> Comparison:
+    """Is the difference between two runs on the same pairs more than chance? (paired bootstrap)"""
+    outputs = [run.evaluate(pairs).outputs for run in (first, second)]
+    return paired_bootstrap(outputs[0], outputs[1], [[pair.target] for pair in pairs], metric)
+
+
+def train(
+    pairs: str | Path | Sequence[str | Path] | Sequence[Pair] | Sequence[tuple[str, str]] = (),
+    *,
+    out: str | Path | None = None,
+    valid: str | Path | Sequence[str] | None = None,
+    budget: str | float | None = None,
+    steps: int | None = None,
+    epochs: float | None = None,
+    config: str | Path | None = None,
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    seed: int | None = None,
+    resume: bool = False,
+    init: str | Path | None = None,
+    source: str | int | None = None,
+    target: str | int | None = None,
+    features: str | int | None = None,
+    tag: str | int | None = None,
+    on_bad_line: Literal["stop", "skip"] | None = None,
+    reporter: Reporter | None = None,
+    command: str = "weft.train(…)",
+) -> Run:
+    """Train on pairs (files, or a list of pairs) and return the run.
+
+    With nothing but pairs it looks at the data and chooses for itself. `settings` are dotted keys, as a mapping
+    (`{"decoder.cell": "gru"}`) or as `--set` takes them (`["decoder.cell=gru"]`). `budget` is "10m" or seconds.
+    """
+    flags = _overrides(settings)
+    given = {
+        "data.source": source,
+        "data.target": target,
+        "data.features": features,
+        "data.tag": tag,
+        "data.on_bad_line": on_bad_line,
+        "train.budget_seconds": parse_seconds(str(budget)) if budget is not None else None,
+        "train.steps": steps,
+        "train.epochs": epochs,
+        "train.seed": seed,
+    }
+    for key, value in given.items():
+        if value is not None:
+            put(flags, key, value)
+    job = Job(
+        pairs=_paths(pairs),
+        valid=_paths(valid or ()),
+        out=None if out is None else Path(out),
+        file_layer=read_file(config) if config is not None else {},
+        flag_layer=flags,
+        resume=resume,
+        init=None if init is None else Path(init),
+        command=command,
+    )
+    return Run(run_job(job, reporter or Quiet()))
+
+
+def _overrides(settings: Mapping[str, Any] | Sequence[str]) -> Layer:
+    if not isinstance(settings, Mapping):
+        return read_overrides(settings)
+    layer: Layer = {}
+    for key, value in settings.items():
+        put(layer, key, value)
+    return layer
+
+
+def _paths(pairs: Any) -> tuple[str, ...]:
+    """File names; pairs that are given as a list are written to a file first, so that a run can be resumed."""
+    if isinstance(pairs, str | Path):
+        return (str(pairs),)
+    if all(isinstance(item, str | Path) for item in pairs):
+        return tuple(str(item) for item in pairs)
+    from weft.data.prepare import keep_given
+
+    return (keep_given([item if isinstance(item, Pair) else Pair(*item) for item in pairs]),)

@@ -1,0 +1,146 @@
+"""The autopilot: what the data look like and the time there is → settings, each with its reason.
+
+Whatever decides a value is a statistic of the data or the budget. What the user set already is left alone, and the rest
+is chosen to go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.data.survey import SideSurvey, Survey
+from weft.settings import Layer, flatten, implied_kind, put
+
+DEFAULT_BUDGET_SECONDS = 600.0
+
+
+@dataclass
+class Choices:
+    """A layer of settings, and (setting, value, reason) for each that is worth telling."""
+
+    layer: Layer = field(default_factory=dict)
+    reasons: list[list[str]] = field(default_factory=list)
+
+    def set(self, key: str, value: Any, reason: str = "") -> None:
+        put(self.layer, key, value)
+        if reason:
+            self.reasons.append([key, str(value), reason])
+
+
+def choose(survey: Survey, given: Mapping[str, Any]) -> Choices:
+    """Settings for everything that matters, to go with what is `given`."""
+    choices = Choices()
+    _budget(choices, given)
+    sides = [_side(choices, name, side, given) for name, side in (("source", survey.source), ("target", survey.target))]
+    both_subwords = sides == ["bpe", "bpe"]
+    _share(choices, survey, both_subwords)
+    if _family(given, both_subwords) == "transformer":
+        _transformer(choices, given)
+    else:
+        _recurrent(choices, survey, given)
+    _selection(choices, survey, both_subwords)
+    _limits(choices, survey, sides)
+    _drop_given(choices, given)
+    return choices
+
+
+def _budget(choices: Choices, given: Mapping[str, Any]) -> None:
+    train = given.get("train", {})
+    if not {"budget_seconds", "steps", "epochs"} & set(train):
+        choices.set("train.budget_seconds", DEFAULT_BUDGET_SECONDS, "no --budget, --steps or --epochs was given")
+    seconds = train.get("budget_seconds", DEFAULT_BUDGET_SECONDS)
+    choices.set("train.valid_pairs", int(min(1000, max(50, 3 * float(seconds or 0)))))
+
+
+def _side(choices: Choices, name: str, side: SideSurvey, given: Mapping[str, Any]) -> str:
+    """How one side is cut."""
+    asked = given.get(name, {}).get("tokens")
+    if asked:
+        return str(asked)
+    if is_symbol_list(side):
+        kind, why = "words", f"{side.distinct_words} distinct words, {side.mean_words:.1f} a line: a list of symbols"
+    elif side.mean_words <= 4 or side.mean <= 25:
+        kind, why = "characters", f"short: {side.mean:.0f} characters a line"
+    else:
+        kind, why = "bpe", f"running text: {side.mean_words:.0f} words a line, {side.distinct_words:,} distinct"
+    choices.set(f"{name}.tokens", kind, why)
+    return kind
+
+
+def is_symbol_list(side: SideSurvey) -> bool:
+    """Few distinct words, used over and over: phones, letters set apart, commands."""
+    return side.spaced >= 0.5 and side.distinct_words <= 500 and side.mean_words >= 2
+
+
+def _share(choices: Choices, survey: Survey, both_subwords: bool) -> None:
+    if not both_subwords:
+        return
+    words = survey.pairs * survey.target.mean_words
+    size = int(min(16_000, max(1000, round(words / 80 / 500) * 500)))
+    for name in ("source", "target"):
+        choices.set(f"{name}.size", size, f"{words:,.0f} target words" if name == "target" else "")
+    shared = survey.shared_characters >= 0.8
+    why = f"{survey.shared_characters:.0%} of the target's letters are the source's too"
+    choices.set("embed.shared", shared, why)
+
+
+def _family(given: Mapping[str, Any], both_subwords: bool) -> str:
+    """What the user's settings imply, or a Transformer for running text and a recurrent model for anything else."""
+    implied = implied_kind("decoder", given) or implied_kind("encoder", given)
+    return implied or ("transformer" if both_subwords else "recurrent")
+
+
+def _transformer(choices: Choices, given: Mapping[str, Any]) -> None:
+    why = "running text is learned best by a Transformer"
+    for side in ("encoder", "decoder"):
+        if (implied_kind(side, given) or "transformer") == "transformer":
+            choices.set(f"{side}.kind", "transformer", why if side == "encoder" else "")
+            choices.set(f"{side}.width", 256)
+            choices.set(f"{side}.layers", 3)
+            choices.set(f"{side}.heads", 4)
+            choices.set(f"{side}.inner", 512)
+    choices.set("embed.positions", "rotary" if implied_kind("encoder", given) != "recurrent" else "sinusoid")
+    choices.set("embed.width", 256)
+    choices.set("train.batch_tokens", 4096)
+    choices.set("train.rate", 0.002)
+    choices.set("train.dropout", 0.2)
+
+
+def _recurrent(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    mixed = implied_kind("encoder", given) == "transformer"
+    if mixed:
+        choices.set("embed.positions", "sinusoid")
+    else:
+        choices.set("encoder.kind", "recurrent", "short sequences: an LSTM with attention learns them from few pairs")
+    choices.set("decoder.kind", "recurrent")
+    for key in ("encoder.width", "decoder.width", "embed.width"):
+        choices.set(key, 256)
+    choices.set("train.batch_tokens", 2048)
+    choices.set("train.rate", 0.002)
+    choices.set("train.dropout", 0.3)
+
+
+def _selection(choices: Choices, survey: Survey, both_subwords: bool) -> None:
+    if both_subwords:
+        choices.set("train.select", "bleu", "many right answers: overlap is counted rather than equality")
+    else:
+        choices.set("train.select", "exact", "short outputs are right or wrong")
+
+
+def _limits(choices: Choices, survey: Survey, sides: list[str]) -> None:
+    """How long an output may be: half as much again as the longest training target for its source."""
+    per_symbol = {"characters": survey.source.mean, "words": survey.source.mean_words}
+    targets = {"characters": survey.target.mean, "words": survey.target.mean_words}
+    fallback = survey.source.mean / 4
+    mean_ratio = targets.get(sides[1], survey.target.mean / 4) / max(1.0, per_symbol.get(sides[0], fallback))
+    spread = survey.longest_ratio / max(1e-6, survey.target.mean / max(1.0, survey.source.mean))
+    choices.set("search.longest_ratio", round(max(1.0, 1.5 * mean_ratio * min(spread, 4.0)), 2))
+    choices.set("search.longest_extra", 20)
+
+
+def _drop_given(choices: Choices, given: Mapping[str, Any]) -> None:
+    """What the user said needs no reason from here."""
+    said = {key for key, _ in flatten(given)}
+    choices.reasons = [reason for reason in choices.reasons if reason[0] not in said]

@@ -1,0 +1,67 @@
+"""What several commands share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import typer
+
+_on_bad_line = "stop"
+
+
+def set_on_bad_line(value: str) -> None:
+    global _on_bad_line
+    if value not in ("stop", "skip"):
+        raise typer.BadParameter(f"'{value}' is not one of stop, skip", param_hint="--on-bad-line")
+    _on_bad_line = value
+
+
+def on_bad_line() -> Literal["stop", "skip"]:
+    return cast(Literal["stop", "skip"], _on_bad_line)
+
+
+def complain(text: str, label: str = "error") -> None:
+    print(f"{label}: {text}", file=sys.stderr)
+
+
+def place_of(error: Exception) -> str:
+    """The line of Weft's code that an unexpected error came from."""
+    trace, place = error.__traceback__, "unknown"
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if "weft" in file.parts:
+            place = f"{file.name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def column(text: str | None) -> str | int | None:
+    """A column as the user gave it: a number, or a name."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def table(title: str, columns: list[str], rows: list[list[str]]) -> Any:
+    """A table for people; the first column to the left, the others to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for place, name in enumerate(columns):
+        made.add_column(name, justify="left" if place == 0 else "right")
+    for row in rows:
+        made.add_row(*(Text(cell) for cell in row))
+    return made
+
+
+def show(*things: Any) -> None:
+    """Print to stdout, as wide as needed where it is not a terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    if not sys.stdout.isatty():
+        console.width = 160
+    for thing in things:
+        console.print(thing)

@@ -1,0 +1,81 @@
+"""`weft config show` and `weft config check`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Settings: what there is, what a run has, whether a file is right.")
+
+
+@app.command()
+def show(
+    what: Annotated[
+        Path | None, typer.Argument(metavar="[RUN|FILE]", help="A run folder or a YAML file; nothing: the defaults.")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting on top.", metavar="KEY=VALUE")] = None,
+) -> None:
+    """Every setting, with its value, where that came from, and what it means.
+
+    [bold]Examples[/]
+      weft config show
+      weft config show my-run
+      weft config show my.yaml --set decoder.cell=gru
+    """
+    from weft.cli import common
+    from weft.settings import compose, flatten, read_file, read_overrides
+
+    if what is not None and what.is_dir():
+        from weft.learn.folder import RunFolder
+
+        folder = RunFolder(what)
+        spec, origins = folder.read_spec(), folder.read_choices()["origins"]
+    else:
+        layers = [("file", read_file(what))] if what is not None else []
+        composed = compose(*layers, ("flag", read_overrides(set_ or [])))
+        spec, origins = composed.spec, composed.origins
+    helps = explain(spec)
+    rows = [
+        [key, _shown(value), str(origins.get(key, "default")), helps.get(key, "")]
+        for key, value in flatten(spec.model_dump(mode="json"))
+    ]
+    made = common.table("", ["setting", "value", "from", "meaning"], rows)
+    for column in made.columns:
+        column.justify = "left"
+    common.show(made)
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file of settings.")],
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting on top.", metavar="KEY=VALUE")] = None,
+) -> None:
+    """Whether a file of settings is right; the first mistake is told, with exit code 2."""
+    from weft.settings import compose, read_file, read_overrides
+
+    compose(("file", read_file(file)), ("flag", read_overrides(set_ or [])))
+    typer.echo(f"{file}: every setting is known and they fit together")
+
+
+def explain(spec: Any, prefix: str = "") -> dict[str, str]:
+    """The text under each field, by dotted key."""
+    from pydantic import BaseModel
+
+    helps: dict[str, str] = {}
+    for name, info in type(spec).model_fields.items():
+        below = spec.__dict__[name]
+        if isinstance(below, BaseModel):
+            helps |= explain(below, f"{prefix}{name}.")
+        else:
+            helps[f"{prefix}{name}"] = info.description or ""
+    return helps
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(str(v) for v in value) if isinstance(value, list) else str(value)

@@ -1,0 +1,100 @@
+"""`weft data`"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from weft.cli import common
+
+
+def data(
+    pairs: Annotated[list[str], typer.Argument(metavar="PAIRS…", help="As for weft train.")],
+    valid: Annotated[str | None, typer.Option(help="Validation pairs, to see what they share.", metavar="FILE")] = None,
+    source: Annotated[str | None, typer.Option(help="The source column.", show_default="1", metavar="COLUMN")] = None,
+    target: Annotated[str | None, typer.Option(help="The target column.", show_default="2", metavar="COLUMN")] = None,
+    features: Annotated[str | None, typer.Option(help="The features column.", metavar="COLUMN")] = None,
+    tag: Annotated[str | None, typer.Option(help="The tag column.", metavar="COLUMN")] = None,
+) -> None:
+    """What training would see: counts, lengths, symbols, overlaps, bad lines by number, five encoded examples.
+
+    [bold]Examples[/]
+      weft data words.tsv --valid dev.tsv
+      weft data forms.csv --source lemma --target form --features tags
+    """
+    from weft.data.pairs import Columns, Reading, read_pairs, settle
+
+    columns = Columns.parse(source, target, features, tag)
+    with settle(pairs) as paths:
+        reading = Reading()
+        # bad lines are what this command is for: they are listed, not stopped at
+        for _ in read_pairs(paths, columns, on_bad_line="skip", reading=reading):
+            pass
+        _bad_lines(reading)
+        _survey(paths, [valid] if valid else [], columns)
+
+
+def _bad_lines(reading: Any) -> None:
+    for note in reading.notes:
+        common.complain(note, label="note")
+    common.show(f"{reading.rows:,} good rows, {reading.skipped:,} bad, {reading.blank:,} blank lines")
+    for line in reading.bad:
+        common.show(f"  {line}")
+    if reading.skipped > len(reading.bad):
+        common.show(f"  … and {reading.skipped - len(reading.bad):,} more")
+
+
+def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
+    from weft.choose import choose
+    from weft.data.prepare import Files, Prepared
+    from weft.settings import compose
+
+    prepared = Prepared(Files(tuple(paths), tuple(valid), columns, "skip"))
+    survey = prepared.survey
+    rows = []
+    for name, side in (("source", survey.source), ("target", survey.target)):
+        letters = "".join(c for c in list(side.characters)[:24] if c.isprintable())
+        rows.append(
+            [name, f"{side.mean:.1f}", f"{side.longest:,}", f"{side.mean_words:.1f}", f"{side.distinct_words:,}",
+             f"{len(side.characters):,}", letters]
+        )  # fmt: skip
+    columns_ = [
+        "side",
+        "mean length",
+        "longest",
+        "mean words",
+        "distinct words",
+        "distinct characters",
+        "most frequent",
+    ]
+    common.show(common.table(f"{survey.pairs:,} pairs (lengths in characters)", columns_, rows))
+    if survey.marks:
+        common.show(f"tags and features: {len(survey.marks)}: {' '.join(survey.marks[:20])}")
+    common.show(
+        f"target equals source in {survey.same:.1%} of rows; "
+        f"{survey.shared_characters:.1%} of the target's characters are in the source's alphabet"
+    )
+    if valid:
+        common.show(f"{prepared.repeats():,} of {len(prepared.valid):,} validation pairs are training pairs too")
+    chosen = choose(survey, {})
+    rows = [list(reason) for reason in chosen.reasons]
+    made = common.table("what training would choose", ["setting", "value", "because"], rows)
+    made.columns[2].justify = "left"
+    common.show(made)
+    _examples(prepared, compose(("autopilot", chosen.layer)).spec)
+
+
+def _examples(prepared: Any, spec: Any) -> None:
+    from itertools import islice
+
+    sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
+    source, target = prepared.tokenisers(sides[0], sides[1], spec.embed.shared)
+    common.show(
+        f"source symbols: {len(source):,} ({spec.source.tokens}); target symbols: {len(target):,} ({spec.target.tokens})"
+    )
+    for pair in islice(prepared.training(), 5):
+        shown = " ".join(source.show(source.encode_sources([pair])[0]))
+        common.show(
+            f"  {shown}  →  {' '.join(target.show(target.encode(pair.target)))}", f"    {target.encode(pair.target)}"
+        )

@@ -1,0 +1,92 @@
+"""`weft demo`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weft.cli import common
+
+PAIRS, SHARES = 24_000, (0.92, 0.03)
+SHOWN = 12
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The run folder to make.", metavar="RUN")] = Path("dates-run"),
+    budget: Annotated[str, typer.Option(help="Time for training.", metavar="TIME")] = "150s",
+    seed: Annotated[int, typer.Option(help="The seed of the dates and of the training.", metavar="N")] = 1,
+) -> None:
+    """See it work: learn to write dates of ten languages as ISO 8601.
+
+    Dates are made in many styles ("mardi 15 novembre 2026", "15.11.26", "Nov 15, 2026"); the locale is given as a tag,
+    because 03/04/26 is March or April depending on it.
+    """
+    import shutil
+
+    from weft.api import train
+    from weft.cli.train import command_line
+    from weft.data.synthetic import dates, split_by_target, write_tsv
+    from weft.learn.folder import RunFolder
+    from weft.learn.report import reporter
+
+    data = out.with_name(f"{out.name}-data")
+    if RunFolder(out).is_run and (data / "train.tsv").exists():  # our own demo of before
+        shutil.rmtree(out)
+    RunFolder(out).check_free()
+    data.mkdir(parents=True, exist_ok=True)
+    parts = split_by_target(dates(PAIRS, seed), SHARES)
+    for name, part in zip(("train", "valid", "test"), parts):
+        write_tsv(part, data / f"{name}.tsv")
+    counts = [len(part) for part in parts]
+    common.show(
+        f"Learning to write dates as ISO 8601: {counts[0]:,} dates of ten languages to learn from, "
+        f"{counts[1]:,} to validate on, {counts[2]:,} of other days to test with.",
+        f"The same from the command line:  weft train {data}/train.tsv --valid {data}/valid.tsv --tag 3 --budget {budget}",
+        "",
+    )
+    run = train(
+        str(data / "train.tsv"),
+        valid=str(data / "valid.tsv"),
+        tag=3,
+        out=out,
+        budget=budget,
+        seed=seed,
+        reporter=reporter(),
+        command=command_line(),
+    )
+    _show(run, parts[2])
+
+
+def _show(run: Any, test: list[Any]) -> None:
+    from weft.look.attention import heat_maps
+
+    found = run.evaluate(test)
+    chosen = [test[len(test) * i // SHOWN] for i in range(SHOWN)]
+    outputs = dict(zip(test, found.outputs))
+    rows = [
+        [
+            "✓" if outputs[p] == p.target else "✗",
+            p.tag,
+            p.source,
+            outputs[p],
+            "" if outputs[p] == p.target else p.target,
+        ]
+        for p in chosen
+    ]
+    made = common.table("unseen days", ["", "locale", "written", "read as", "wanted"], rows)
+    for column in made.columns:
+        column.justify = "left"
+    picture = run.path / "attention.png"
+    longest = sorted(chosen, key=lambda p: -len(p.source))[:2] + sorted(chosen, key=lambda p: len(p.source))[:2]
+    heat_maps([(*run.predictor.alignment(p, outputs[p]), f"{p.tag}: {p.source}") for p in longest], picture)
+    wrong = [p for p in test if outputs[p] != p.target]
+    common.show(made, f"exact on {found.n:,} dates of unseen days: {found['exact']:.2f} %")
+    if wrong:
+        common.show("wrong: " + "; ".join(f"{p.tag} {p.source} → {outputs[p]} ({p.target})" for p in wrong[:3]))
+    common.show(
+        "",
+        f"where it looked: {picture} · model card: {run.path / 'README.md'} · curves: {run.path / 'curves.png'}",
+        f"next:  printf 'lundi 3 mars 1997\\tfr\\n' | weft predict {run.path}",
+    )

@@ -1,0 +1,99 @@
+"""`weft evaluate`"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weft.cli import common
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that weft train made.")],
+    pairs: Annotated[str, typer.Argument(metavar="PAIRS", help="Pairs with the right targets.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    against: Annotated[Path | None, typer.Option(help="Another run: a paired bootstrap.", metavar="RUN2")] = None,
+    beam: Annotated[
+        int | None, typer.Option(help="Beam search of this width.", show_default="the run's", metavar="N")
+    ] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="The most probable symbol at each step.")] = False,
+    source: Annotated[
+        str | None, typer.Option(help="The source column.", show_default="the training's", metavar="COLUMN")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The target column.", metavar="COLUMN")] = None,
+    features: Annotated[str | None, typer.Option(help="The features column.", metavar="COLUMN")] = None,
+    tag: Annotated[str | None, typer.Option(help="The tag column.", metavar="COLUMN")] = None,
+) -> None:
+    """How good a run is on pairs that it has not seen.
+
+    exact, cer, ter, bleu and chrf are in percent; loss is in nats per target symbol.
+
+    [bold]Examples[/]
+      weft evaluate my-run test.tsv
+      weft evaluate my-run test.en:test.de --json
+      weft evaluate my-run test.tsv --against other-run
+    """
+    from weft.api import load
+    from weft.data.pairs import Columns, Reading, read_pairs
+
+    loaded = load(run)
+    own = loaded.columns
+    asked = [common.column(c) for c in (source, target, features, tag)]
+    columns = Columns(*(new if new is not None else old for new, old in zip(asked, _fields(own))))
+    reading = Reading()
+    rows = list(
+        read_pairs(
+            [pairs], columns, on_bad_line=common.on_bad_line(), longest=loaded.spec.data.longest, reading=reading
+        )
+    )
+    for note in reading.notes:
+        common.complain(note, label="note")
+    if reading.skipped:
+        common.complain(f"{reading.skipped} bad rows were left out, the first: {reading.bad[0]}", label="note")
+    search: dict[str, Any] = {"kind": "greedy"} if greedy else {}
+    if beam is not None:
+        search = {"kind": "beam", "width": beam}
+    found = loaded.evaluate(rows, search=search)
+    result: dict[str, Any] = {**found.metrics, "n": found.n, "signatures": found.signatures}
+    if reading.skipped:
+        result["skipped"] = reading.skipped
+    if against is not None:
+        result["against"] = _against(found.outputs, load(against).evaluate(rows, search=search).outputs, rows)
+    if as_json:
+        typer.echo(json.dumps(result, ensure_ascii=False))
+    else:
+        _show(str(run), result, str(against) if against is not None else "")
+
+
+def _fields(columns: Any) -> list[Any]:
+    return [columns.source, columns.target, columns.features, columns.tag]
+
+
+def _against(first: list[str], second: list[str], rows: list[Any]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from weft.score.metrics import METRICS
+    from weft.score.significance import paired_bootstrap
+
+    references = [[pair.target] for pair in rows]
+    return {name: asdict(paired_bootstrap(first, second, references, name)) for name in METRICS}
+
+
+def _show(name: str, result: dict[str, Any], other: str) -> None:
+    metrics = ["exact", "cer", "ter", "bleu", "chrf", "loss"]
+    if not other:
+        rows = [[m, f"{result[m]:.3f}" if m == "loss" else f"{result[m]:.2f}"] for m in metrics]
+        common.show(common.table(f"{name}: {result['n']:,} pairs", ["metric", "value"], rows))
+    else:
+        rows = []
+        for metric, c in result["against"].items():
+            sure = "yes" if c["p"] < 0.05 else "no"
+            values = [f"{c['first']:.2f}", f"{c['second']:.2f}", f"{c['difference']:+.2f}"]
+            rows.append([metric, *values, f"{c['low']:+.2f} … {c['high']:+.2f}", f"{c['p']:.3f}", sure])
+        columns = ["metric", name, other, "difference", "95 % interval", "p", "significant"]
+        common.show(common.table(f"{result['n']:,} pairs, paired bootstrap", columns, rows))
+    for metric, signature in result["signatures"].items():
+        common.show(f"{metric}: {signature}")

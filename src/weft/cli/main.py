@@ -1,0 +1,119 @@
+"""`weft`: the commands, what is common to them, and how errors end.
+
+Exit codes: 0 done, 2 the user's mistake, 1 anything else (130 after Ctrl-C, with everything saved). Results go to
+stdout, all else to stderr. `--debug` and `--on-bad-line` belong to every command and may stand anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from weft import __version__
+from weft.cli import common
+from weft.cli.config import app as config_app
+from weft.cli.data import data
+from weft.cli.demo import demo
+from weft.cli.evaluate import evaluate
+from weft.cli.predict import predict
+from weft.cli.train import train
+
+app = typer.Typer(
+    name="weft",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(train)
+app.command()(predict)
+app.command()(evaluate)
+app.command()(data)
+app.add_typer(config_app, name="config")
+app.command()(demo)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"weft {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def weft(
+    on_bad_line: Annotated[
+        str, typer.Option(metavar="stop|skip", help="What a row that cannot be used does; skipped rows are counted.")
+    ] = "stop",
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Learn to turn one sequence into another, from a file of pairs.
+
+    [bold]weft train pairs.tsv --out my-run[/]   learn from source<TAB>target lines, in ten minutes
+    [bold]weft predict my-run new.txt[/]         one output line for each input line
+    [bold]weft evaluate my-run test.tsv[/]       how good it is
+    [bold]weft demo[/]                           see it work: dates of ten languages, three minutes
+
+    The options below may stand anywhere in a command.
+    """
+    common.set_on_bad_line(on_bad_line)
+
+
+def hoist(arguments: list[str]) -> list[str]:
+    """The arguments with `--debug` and `--on-bad-line …` first, wherever they stood."""
+    front: list[str] = []
+    rest: list[str] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        if argument == "--":
+            rest += [argument, *waiting]
+        elif argument == "--debug" or argument.startswith("--on-bad-line="):
+            front.append(argument)
+        elif argument == "--on-bad-line":
+            front += [argument, *(value for value in [next(waiting, None)] if value is not None)]
+        else:
+            rest.append(argument)
+    return front + rest
+
+
+def main() -> NoReturn:
+    arguments = hoist(sys.argv[1:])
+    debug = "--debug" in arguments
+    try:
+        app(arguments, prog_name="weft")
+    except KeyboardInterrupt:
+        common.complain("stopped")
+        sys.exit(130)
+    except BrokenPipeError:  # `weft predict … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        sys.exit(_told(error))
+    sys.exit(0)
+
+
+def _told(error: Exception) -> int:
+    """Say what happened in three parts; the exit code."""
+    from weft.core.errors import WeftError
+
+    if isinstance(error, WeftError):
+        common.complain(str(error), label="stopped" if error.exit_code == 130 else "error")
+        return error.exit_code
+    if isinstance(error, OSError):
+        common.complain(
+            f"{error.strerror or error}\n  where: {error.filename or 'the system'}\n  to do: see to it, then try again"
+        )
+        return 1
+    what = f"Weft failed: {type(error).__name__}: {error}"
+    common.complain(
+        f"{what}\n  where: {common.place_of(error)}\n  to do: run it again with --debug and report what it shows"
+    )
+    return 1

@@ -1,0 +1,127 @@
+"""`weft predict`"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from weft.serve.predictor import Prediction
+
+CHUNK = 2048  # lines read, sorted by length and decoded together; one by one from a terminal
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that weft train made.")],
+    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="Lines to predict; - is stdin.")] = "-",
+    beam: Annotated[
+        int | None, typer.Option(help="Beam search of this width.", show_default="the run's", metavar="N")
+    ] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="The most probable symbol at each step.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw each symbol at random.")] = False,
+    temperature: Annotated[
+        float | None, typer.Option(help="Sampling: below 1 careful, above 1 daring.", metavar="T")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sampling: among the k most probable.", metavar="K")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sampling: among the first that have mass p.", metavar="P")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Sampling: the seed.", metavar="N")] = None,
+    nbest: Annotated[int, typer.Option(help="Outputs for each line (tsv and jsonl).", min=1, metavar="N")] = 1,
+    format: Annotated[str, typer.Option(help="How outputs are written.", metavar="text|tsv|jsonl")] = "text",
+    prefix: Annotated[str, typer.Option(help="Every output begins with this text.", metavar="TEXT")] = "",
+) -> None:
+    """One output line for each input line, in order.
+
+    A file that ends in .tsv, .csv, .jsonl or .parquet (or .gz of it) is read by the columns of the training; anything
+    else is plain lines, with the tag and the features, if the run has them, after tabs.
+
+    [bold]Examples[/]
+      weft predict my-run new.txt > out.txt
+      echo "a line" | weft predict my-run --nbest 5 --format tsv
+      weft predict my-run new.txt --sample --temperature 0.7 --seed 3 --format jsonl
+    """
+    from weft.api import load
+    from weft.core.errors import UserError
+    from weft.data.pairs import read_inputs
+
+    if format not in ("text", "tsv", "jsonl"):
+        raise typer.BadParameter(f"'{format}' is not one of text, tsv, jsonl", param_hint="--format")
+    if nbest > 1 and format == "text":
+        raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")
+    loaded = load(run)
+    changes = _search(beam, greedy, sample, temperature, top_k, top_p, seed)
+    predictor = loaded.predictor
+    plan = predictor.plan(loaded.search(changes), nbest, prefix)
+    inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest)
+    size = 1 if file == "-" and sys.stdin.isatty() else CHUNK
+    done = 0
+    while chunk := list(islice(inputs, size)):
+        for place, prediction in enumerate(predictor.predict(chunk, plan, first_line=done)):
+            for line in _lines(prediction, format, done + place + 1):
+                sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+        done += len(chunk)
+
+
+def _search(
+    beam: int | None,
+    greedy: bool,
+    sample: bool,
+    temperature: float | None,
+    top_k: int | None,
+    top_p: float | None,
+    seed: int | None,
+) -> dict[str, Any]:
+    """The run's search settings that the flags change."""
+    from weft.core.errors import UserError
+
+    asked = [name for name, on in (("--beam", beam is not None), ("--greedy", greedy), ("--sample", sample)) if on]
+    if len(asked) > 1:
+        raise UserError(f"{' and '.join(asked)} exclude each other", "the command line", "keep one of them")
+    only_sample = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    given = {name: value for name, value in only_sample.items() if value is not None}
+    if given and not sample:
+        flag = "--" + next(iter(given)).replace("_", "-")
+        raise UserError(f"{flag} has a meaning only when sampling", flag, "add --sample, or leave it out")
+    if sample:
+        return {"kind": "sample", **given}
+    if greedy:
+        return {"kind": "greedy"}
+    return {"kind": "beam", "width": beam} if beam is not None else {}
+
+
+def _lines(prediction: Prediction, format: str, number: int) -> Iterator[str]:
+    if format == "jsonl":
+        yield json.dumps(_record(prediction, number), ensure_ascii=False)
+    elif format == "tsv":
+        for output in prediction.outputs:
+            yield f"{_one_line(prediction.source)}\t{_one_line(output.text)}\t{output.score:.4f}"
+    else:
+        yield _one_line(prediction.text)
+
+
+def _record(prediction: Prediction, number: int) -> dict[str, Any]:
+    outputs = [
+        {
+            "text": o.text,
+            "score": round(o.score, 6),
+            "log_prob": round(o.log_prob, 6),
+            "tokens": [[name, round(score, 6)] for name, score in zip(o.tokens, o.token_scores)],
+        }
+        for o in prediction.outputs
+    ]
+    return {"line": number, "source": prediction.source, "prediction": prediction.text, "outputs": outputs}
+
+
+def _one_line(text: str) -> str:
+    """Line breaks and tabs inside an output would break the promise of one line each."""
+    return (
+        text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r") if "\n" in text or "\r" in text else text
+    )

@@ -1,0 +1,23 @@
+"""What a person sees when training is over: the score, the time, where everything is, and what to type next."""
+
+from __future__ import annotations
+
+from weft.api import Run
+from weft.cli import common
+from weft.learn.report import Log, clock
+
+
+def summarise(run: Run) -> None:
+    final = Log(run.folder.log).last()
+    rows = [
+        [name, f"{final[name]:.2f}"] for name in ("exact", "cer", "ter", "bleu", "chrf") if final.get(name) is not None
+    ]
+    rows.append(["loss", f"{final['loss']:.3f}" if final.get("loss") is not None else "—"])
+    title = f"{run.path}: {final['pairs']:,} validation pairs, {final['search']}, best of step {final['step']:,}"
+    common.show(common.table(title, ["metric", "value"], rows))
+    common.show(
+        f"trained {clock(final['seconds'])}, {final['steps']:,} steps, {final['parameters']:,} parameters",
+        f"model card {run.path / 'README.md'} · curves {run.path / 'curves.png'} · settings {run.path / 'spec.yaml'}",
+        "",
+        f"next:  weft predict {run.path} FILE",
+    )

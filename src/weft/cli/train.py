@@ -1,0 +1,108 @@
+"""`weft train`"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli import common
+
+
+def train(
+    pairs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PAIRS…",
+            help="TSV, CSV, JSONL or Parquet, plain or .gz; - for stdin; or two parallel files as source.en:target.de",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to make.", show_default="PAIRS' name with -run", metavar="RUN")
+    ] = None,
+    valid: Annotated[
+        str | None,
+        typer.Option(help="Pairs to validate on.", show_default="5 % of the pairs, kept aside", metavar="FILE"),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Wall-clock time, such as 90s, 10m, 1h30m.", show_default="10m", metavar="TIME")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Updates to make, instead of a budget.", metavar="N")] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Passes over the data, instead of a budget.", metavar="N")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A YAML file of settings.", metavar="FILE")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting, such as decoder.cell=gru; may be repeated.", metavar="KEY=VALUE"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The seed of everything random.", show_default="1", metavar="N")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out (or start it).")] = False,
+    init: Annotated[Path | None, typer.Option(help="Start from the weights of this run.", metavar="RUN")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="The source column: a number or a name.", show_default="1", metavar="COLUMN")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The target column.", show_default="2", metavar="COLUMN")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="A column of features, such as V;PST;3;SG.", metavar="COLUMN")
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option(help="A column that holds a prompt or a language.", metavar="COLUMN")
+    ] = None,
+) -> None:
+    """Learn from pairs. With no setting at all it looks at the data, chooses for itself, and says what it chose.
+
+    [bold]Examples[/]
+      weft train words.tsv --valid dev.tsv --budget 5m
+      weft train train.en:train.de --valid val.en:val.de --budget 20m --out en-de
+      weft train forms.tsv --features 3 --set decoder.cell=gru --set train.dropout=0.3
+      weft train --out en-de --resume
+      torchrun --nproc-per-node 2 -m weft train words.tsv --epochs 30
+
+    Options of every command, such as --on-bad-line skip, are in weft --help.
+    """
+    from weft.api import train as train_run
+    from weft.cli.summary import summarise
+    from weft.learn.report import Quiet, reporter
+
+    speaks = is_first_process()
+    run = train_run(
+        tuple(pairs or ()),
+        out=out,
+        valid=[valid] if valid else None,
+        budget=budget,
+        steps=steps,
+        epochs=epochs,
+        config=config,
+        settings=tuple(set_ or ()),
+        seed=seed,
+        resume=resume,
+        init=init,
+        source=common.column(source),
+        target=common.column(target),
+        features=common.column(features),
+        tag=common.column(tag),
+        on_bad_line="skip" if common.on_bad_line() == "skip" else None,
+        reporter=reporter() if speaks else Quiet(),
+        command=command_line(),
+    )
+    if speaks:
+        summarise(run)
+
+
+def is_first_process() -> bool:
+    """Under torchrun only the first process speaks."""
+    import os
+
+    return os.environ.get("RANK", "0") == "0"
+
+
+def command_line() -> str:
+    import shlex
+
+    return shlex.join(["weft", *sys.argv[1:]])

@@ -1,0 +1,38 @@
+"""Masks are True where a symbol is real. Masking scores happens here and nowhere else."""
+
+# B batch · S source length · T target length · H heads
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def lengths_to_mask(lengths: Tensor, longest: int | None = None) -> Tensor:
+    """(B,) lengths to a (B, longest) mask, True at the first `length` places."""
+    longest = int(lengths.max()) if longest is None else longest
+    return torch.arange(longest, device=lengths.device) < lengths[:, None]
+
+
+def causal(length: int, device: torch.device) -> Tensor:
+    """(T, T), True where query t may look at key u: u ≤ t."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+
+def hide(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Scores with the places that are not real set to −∞ (mask broadcasts over scores)."""
+    return scores if mask is None else scores.masked_fill(~mask, float("-inf"))
+
+
+def last_real(states: Tensor, mask: Tensor) -> Tensor:
+    """The state at each row's last real place: (B, S, D), (B, S) → (B, D)."""
+    last = mask.sum(1).clamp(min=1) - 1
+    return states[torch.arange(states.shape[0], device=states.device), last]
+
+
+def reverse_real(x: Tensor, mask: Tensor) -> Tensor:
+    """Each row's real places in reverse order, padding left where it is. Its own inverse. (B, S, …)."""
+    lengths = mask.sum(1, keepdim=True)  # (B, 1)
+    places = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+    index = torch.where(places < lengths, lengths - 1 - places, places)  # (B, S)
+    return x.gather(1, index.view(*index.shape, *[1] * (x.dim() - 2)).expand(x.shape))

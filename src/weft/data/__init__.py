@@ -1,0 +1,1 @@
+"""From files to batches: pairs, tokens, survey, corpus, batches."""

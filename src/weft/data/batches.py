@@ -1,0 +1,98 @@
+"""Which rows go into which batch: a pure function of lengths, token budget, seed and epoch.
+
+Rows are shuffled, sorted by length within large pools (into strips by target length, by source length within a strip,
+so that both sides pad little), cut where the token budget is full, and the batches shuffled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+POOL = 1 << 18  # rows sorted together
+Lengths = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An epoch: the rows in order, and where each batch begins and ends, in shuffled order."""
+
+    rows: Rows
+    begins: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def __getitem__(self, place: int) -> Rows:
+        return self.rows[self.begins[place] : self.ends[place]]
+
+    def __iter__(self) -> Iterator[Rows]:
+        return (self[place] for place in range(len(self)))
+
+
+def plan(source: Lengths, target: Lengths, batch_tokens: int, seed: int, epoch: int) -> Plan:
+    """The batches of one epoch. Rows that alone exceed the budget are left out (`too_long` tells how many)."""
+    random = np.random.default_rng((seed, epoch))
+    fits = np.flatnonzero(np.maximum(source, target) <= batch_tokens).astype(np.int32)
+    rows = fits[random.permutation(len(fits))]
+    bounds: list[int] = []
+    for first in range(0, len(rows), POOL):
+        pool = rows[first : first + POOL]
+        pool[:] = pool[_by_length(source[pool], target[pool], batch_tokens)]
+        bounds.extend(first + end for end in _cuts(np.maximum(source[pool], target[pool]), batch_tokens))
+    ends = np.asarray(bounds, dtype=np.int64)
+    begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+    order = random.permutation(len(ends))
+    return Plan(rows, begins[order], ends[order])
+
+
+def too_long(source: Lengths, target: Lengths, batch_tokens: int) -> int:
+    """How many rows do not fit into a batch even alone."""
+    return int((np.maximum(source, target) > batch_tokens).sum())
+
+
+def by_length(source: Lengths, target: Lengths, batch_tokens: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Batches in a fixed order, for validation and the like; every row is in one, however long."""
+    order = _by_length(source, target, batch_tokens)
+    begin = 0
+    for end in _cuts(np.maximum(source, target)[order], batch_tokens):
+        yield order[begin:end]
+        begin = end
+
+
+def _by_length(source: Lengths, target: Lengths, batch_tokens: int) -> npt.NDArray[np.int64]:
+    """Strips of similar target length, each sorted by source length, up and down in turns so that no batch jumps.
+
+    1.4 √batches strips waste least (docs/LOG.md).
+    """
+    tokens = int(np.maximum(source, target).sum(dtype=np.int64))
+    strips = max(1, round(1.4 * (tokens / batch_tokens) ** 0.5))
+    by_target = np.argsort(target, kind="stable")
+    strip = np.empty(len(target), dtype=np.int64)
+    strip[by_target] = np.arange(len(target)) * strips // max(1, len(target))
+    return np.lexsort((np.where(strip % 2 == 0, source, -source), strip))
+
+
+def _cuts(lengths: Lengths, batch_tokens: int) -> Iterator[int]:
+    """Where batches end: as many rows as fit when each is padded to the longest of them, at least one."""
+    begin = 0
+    while begin < len(lengths):
+        window = lengths[begin : begin + max(1, batch_tokens // max(1, int(lengths[begin])))]
+        cost = np.maximum.accumulate(window) * np.arange(1, len(window) + 1)
+        begin += max(1, int(np.searchsorted(cost, batch_tokens, side="right")))
+        yield begin
+
+
+def padding_waste(batches: Plan, source: Lengths, target: Lengths) -> float:
+    """The share of places in the batches that hold no symbol, over both sides."""
+    real = padded = 0
+    for rows in batches:
+        for lengths in (source[rows], target[rows]):
+            real += int(lengths.sum())
+            padded += len(rows) * int(lengths.max())
+    return 1 - real / max(1, padded)

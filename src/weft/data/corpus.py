@@ -1,0 +1,146 @@
+"""Encoded pairs in memory-mapped files: memory grows with the batch, not with the corpus.
+
+A corpus is a folder: the ids of each side one after the other (`source.ids`, `target.ids`), where each row begins
+(`source.rows`, `target.rows`), and `corpus.json`. It is written aside and renamed, so it is whole or absent.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.core.kinds import Batch, Pair
+from weft.data.tokens import Tokeniser
+
+Ints = npt.NDArray[np.int64]
+FORMAT = 1
+CHUNK = 4096  # rows encoded at a time
+
+
+class _Mapped:
+    """One side: rows of ids in a memory-mapped file."""
+
+    def __init__(self, folder: Path, side: str, kind: str) -> None:
+        self._ids, self._ids_map = _map(folder / f"{side}.ids", kind)
+        self._rows, self._rows_map = _map(folder / f"{side}.rows", "int64")
+        # END included: that is what the row costs in a batch
+        self.lengths = (np.diff(self._rows) + 1).astype(np.int32)
+        self.release()
+
+    def __getitem__(self, row: int) -> npt.NDArray[Any]:
+        return self._ids[self._rows[row] : self._rows[row + 1]].astype(np.int64)
+
+    def release(self) -> None:
+        """Give the pages that were read back to the system: they come again when they are needed."""
+        for mapped in (self._ids_map, self._rows_map):
+            if mapped is not None:
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _map(path: Path, kind: str) -> tuple[npt.NDArray[Any], mmap.mmap | None]:
+    if path.stat().st_size == 0:
+        return np.empty(0, dtype=kind), None
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapped, dtype=kind), mapped
+
+
+class Corpus:
+    """Encoded pairs on disk, read row by row."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.facts: dict[str, Any] = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+        self._source = _Mapped(folder, "source", self.facts["kind"])
+        self._target = _Mapped(folder, "target", self.facts["kind"])
+        self._read = 0
+
+    def __len__(self) -> int:
+        return len(self._source.lengths)
+
+    @property
+    def source_lengths(self) -> npt.NDArray[np.int32]:
+        return self._source.lengths
+
+    @property
+    def target_lengths(self) -> npt.NDArray[np.int32]:
+        return self._target.lengths
+
+    def batch(self, rows: Sequence[int] | Ints) -> Batch:
+        self._read += 1
+        if self._read % 256 == 0:
+            self._source.release()
+            self._target.release()
+        return Batch.of([self._source[r] for r in rows], [self._target[r] for r in rows])
+
+
+def is_corpus(folder: Path) -> bool:
+    try:
+        facts = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(facts.get("format") == FORMAT)
+
+
+def write_corpus(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, folder: Path) -> Corpus:
+    """Encode pairs into `folder` (made whole or not at all) and open it."""
+    aside = folder.with_name(f"{folder.name}.{os.getpid()}.part")
+    aside.mkdir(parents=True)
+    try:
+        kind = "uint16" if max(len(source), len(target)) < 2**16 else "uint32"
+        rows = _write_sides(pairs, source, target, aside, kind)
+        facts = {"format": FORMAT, "kind": kind, "rows": rows}
+        (aside / "corpus.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return Corpus(folder)
+
+
+def _write_sides(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, folder: Path, kind: str) -> int:
+    count = 0
+    with _Writer(folder, "source", kind) as sources, _Writer(folder, "target", kind) as targets:
+        for chunk in _chunks(pairs):
+            sources.add(source.encode_sources(chunk))
+            targets.add(target.encode_all([pair.target for pair in chunk]))
+            count += len(chunk)
+    return count
+
+
+class _Writer:
+    """Appends rows of ids to one side's two files."""
+
+    def __init__(self, folder: Path, side: str, kind: str) -> None:
+        self._ids: BinaryIO = (folder / f"{side}.ids").open("wb")
+        self._rows: BinaryIO = (folder / f"{side}.rows").open("wb")
+        self._kind, self._end = kind, 0
+        self._rows.write(np.zeros(1, dtype=np.int64).tobytes())
+
+    def __enter__(self) -> _Writer:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._ids.close()
+        self._rows.close()
+
+    def add(self, rows: Sequence[Sequence[int]]) -> None:
+        ends = self._end + np.cumsum([len(row) for row in rows], dtype=np.int64)
+        self._end = int(ends[-1])
+        self._rows.write(ends.tobytes())
+        self._ids.write(np.fromiter((i for row in rows for i in row), dtype=self._kind).tobytes())
+
+
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    iterator = iter(pairs)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk

@@ -1,0 +1,178 @@
+"""Files as bytes: opening (plain or .gz), stdin, parallel names, and errors that say which file and what to do.
+
+A file on stdin is settled once into a temporary file, so that it can be read several times; its name ends in
+STDIN_SUFFIX, and by that alone every message knows to call it <stdin> (also in another process).
+
+Limits: .gz is the only compression; a line is held whole in memory, however long it is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import hashlib
+import io
+import itertools
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+from weft.core.errors import UserError
+
+STDIN_SUFFIX = ".weft-stdin"
+BOM = b"\xef\xbb\xbf"
+BUFFER = 1 << 20
+
+
+def shown(path: str) -> str:
+    """The name of a file as the user knows it."""
+    return "<stdin>" if path == "-" or path.endswith(STDIN_SUFFIX) else path
+
+
+@dataclass
+class File:
+    """An open file: `stream` gives its (unpacked) bytes, `raw` is what lies on the disk."""
+
+    name: str
+    path: str
+    stream: io.BufferedReader
+    raw: BinaryIO
+    size: int
+    told: float | None = None  # a share that its reader knows better than the position does
+
+    def share(self) -> float:
+        """How much of the file has been read, from 0 to 1."""
+        if self.told is not None:
+            return self.told
+        return min(1.0, self.raw.tell() / self.size) if self.size else 1.0
+
+    def first_byte(self) -> bytes:
+        """The first byte that is not white space, without reading on."""
+        return self.stream.peek(BUFFER).removeprefix(BOM).lstrip()[:1]
+
+
+@contextmanager
+def opened(path: str) -> Iterator[File]:
+    """Open a file, or say what is wrong with it."""
+    try:
+        raw: io.BufferedReader = io.BufferedReader(io.FileIO(path), BUFFER)
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        raise _unreadable(path, error) from error
+    with raw:
+        stream = raw
+        if path.lower().endswith(".gz"):
+            # GzipFile has all that BufferedReader asks of a raw stream, but is not typed as one.
+            stream = io.BufferedReader(cast(io.RawIOBase, _Gzip(raw, shown(path))), BUFFER)
+        yield File(shown(path), path, stream, raw, os.fstat(raw.fileno()).st_size)
+
+
+class _Gzip(gzip.GzipFile):
+    """A gzip stream that names its file when it is broken: once a buffer, so at no cost for a line."""
+
+    def __init__(self, raw: BinaryIO, name: str) -> None:
+        super().__init__(fileobj=raw, mode="rb")
+        self.shown = name
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        try:
+            return super().readinto(buffer)
+        except EOFError as error:
+            raise UserError(
+                "the .gz file is truncated: it ends before its end mark",
+                self.shown,
+                "fetch or pack the file again; `gzip -t` tests it",
+            ) from error
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise UserError(
+                f"the file is not gzip, or is broken: {error}",
+                self.shown,
+                "take .gz off its name if it is not packed, else fetch or pack it again",
+            ) from error
+
+
+def raw_lines(stream: BinaryIO) -> Iterable[bytes]:
+    """The lines of a stream, each with its line end, the first without a byte order mark. Only \\n ends a line."""
+    first = stream.readline()
+    return itertools.chain([first.removeprefix(BOM)] if first else [], stream)
+
+
+def size_of(path: str) -> int:
+    """The bytes of a file or of both parallel files; UserError if one is missing, before anything is read."""
+    total = 0
+    for side in sides(path):
+        try:
+            status = os.stat(side)
+        except (OSError, ValueError) as error:
+            raise _unreadable(side, error) from error
+        if stat.S_ISDIR(status.st_mode):
+            raise _unreadable(side, IsADirectoryError())
+        total += status.st_size
+    return total
+
+
+def sides(path: str) -> tuple[str, ...]:
+    """`a.en:b.de` as its two files, unless a file has that very name; any other path alone."""
+    if os.path.exists(path):
+        return (path,)
+    splits = [(path[:at], path[at + 1 :]) for at, letter in enumerate(path) if letter == ":"]
+    splits = [(left, right) for left, right in splits if left and right]
+    # More than one colon (a drive letter, a time): the split with the most files that exist.
+    return max(splits, key=lambda split: sum(map(os.path.exists, split)), default=(path,))
+
+
+def _unreadable(path: str, error: OSError | ValueError) -> UserError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return _missing(path)
+    if isinstance(error, IsADirectoryError):
+        return UserError("this is a folder, not a file", path, "give the files in it, one by one or as a pattern")
+    if isinstance(error, PermissionError):
+        return UserError("no permission to read this file", shown(path), "ask its owner, or `chmod +r` it")
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return UserError(f"the file cannot be opened: {reason}", shown(path), "check the name and the disk")
+
+
+def _missing(path: str) -> UserError:
+    folder, name = os.path.split(path)
+    try:
+        near = difflib.get_close_matches(name, os.listdir(folder or "."), n=3)
+    except OSError:
+        return UserError("there is no such file: its folder does not exist", path, f"check the folder {folder!r}")
+    names = " or ".join(repr(os.path.join(folder, n)) for n in near)
+    return UserError(
+        "there is no such file", path, f"did you mean {names}?" if near else "check the name and the folder"
+    )
+
+
+@contextmanager
+def settle(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Replace `-` by a temporary file that holds all of stdin, for as long as the context lasts."""
+    if "-" not in paths:
+        yield list(paths)
+        return
+    if list(paths).count("-") > 1:
+        raise UserError("stdin is given more than once", "-", "give `-` once, and the other data as files")
+    handle, name = tempfile.mkstemp(prefix="weft-", suffix=STDIN_SUFFIX)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            shutil.copyfileobj(sys.stdin.buffer, out, BUFFER)
+        yield [name if path == "-" else path for path in paths]
+    finally:
+        os.unlink(name)
+
+
+def fingerprint(paths: Sequence[str]) -> str:
+    """A hash of the files' bytes as they lie on the disk: the same as `cat FILES | b2sum --length 128`."""
+    digest = hashlib.blake2b(digest_size=16)
+    with settle(paths) as settled:
+        for side in itertools.chain.from_iterable(map(sides, settled)):
+            with opened(side) as file:
+                while block := file.raw.read(BUFFER):
+                    digest.update(block)
+    return digest.hexdigest()

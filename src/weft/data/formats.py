@@ -1,0 +1,186 @@
+"""Formats without names for their cells: TSV, CSV and parallel files → rows of text with their line numbers.
+
+Each reader yields (line, cells); a blank line yields no cells. A row that cannot be read goes to the `Judge`, which
+stops or leaves it out. `records` holds the formats that name their fields, `columns` picks the wanted cells.
+
+Limits: a cell of CSV has at most 131,072 characters, or `longest` if that is more.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from weft.core.errors import UserError
+from weft.data.files import STDIN_SUFFIX, File, raw_lines
+
+Rows = Iterator[tuple[int, Sequence[str]]]
+
+KINDS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    STDIN_SUFFIX: "stdin",
+}
+
+
+@dataclass
+class Reading:
+    """What was met while reading; filled as the rows go by."""
+
+    rows: int = 0
+    """good rows yielded"""
+    skipped: int = 0
+    """bad rows left out"""
+    blank: int = 0
+    """wholly blank lines passed over"""
+    notes: list[str] = field(default_factory=list)
+    """warnings for the user, each once"""
+    bad: list[str] = field(default_factory=list)
+    """the first ten rows left out, as `file:line: reason`"""
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+class Fault(Exception):
+    """Why one row is bad, and what to do about it."""
+
+    def __init__(self, what: str, todo: str) -> None:
+        super().__init__(what)
+        self.what, self.todo = what, todo
+
+
+@dataclass
+class Judge:
+    """What happens to a bad row: it stops the reading, or is counted and left out."""
+
+    reading: Reading
+    longest: int
+    skip: bool = False
+    training: bool = True  # the rows are pairs to learn from, so that --on-bad-line and the column flags exist
+    latest: str = ""
+
+    def bad(self, where: str, fault: Fault) -> None:
+        if not self.skip:
+            way_out = ", or leave such rows out with --on-bad-line skip" if self.training else ""
+            raise UserError(fault.what, where, fault.todo + way_out)
+        self.latest = f"{where}: {fault.what}"
+        self.reading.skipped += 1
+        if len(self.reading.bad) < 10:
+            self.reading.bad.append(self.latest)
+
+
+def kind_of(path: str) -> str:
+    """The format that a file's name tells, or "" for one that it does not tell."""
+    stem = path.lower().removesuffix(".gz")
+    return KINDS.get(os.path.splitext(stem)[1], "")
+
+
+def decoded(raw: bytes) -> str:
+    """A line as text, without its line end and otherwise untouched."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise not_utf8(raw, error.start) from error
+    if text.endswith("\n"):
+        return text[:-2] if text.endswith("\r\n") else text[:-1]
+    return text
+
+
+def not_utf8(raw: bytes, at: int) -> Fault:
+    """The fault of a line whose byte `at` is wrong."""
+    guess = "UTF-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "LATIN1"
+    return Fault(
+        f"byte {at + 1} of this line (0x{raw[at]:02x}) is not UTF-8",
+        f"save the file as UTF-8 (`iconv -f {guess} -t UTF-8`, if it is {guess})",
+    )
+
+
+def tsv_rows(file: File, judge: Judge) -> Rows:
+    """Cells between tabs; quotes mean nothing."""
+    for line, raw in enumerate(raw_lines(file.stream), 1):
+        try:
+            text = decoded(raw)
+        except Fault as fault:
+            judge.bad(f"{file.name}:{line}", fault)
+            continue
+        cells = text.split("\t")
+        yield line, cells if len(cells) > 1 or text.strip() else []
+
+
+def csv_rows(file: File, judge: Judge) -> Rows:
+    """Records of the csv module, which may hold quoted line ends; the line is the record's last."""
+    if judge.longest > csv.field_size_limit():
+        csv.field_size_limit(judge.longest)
+    broken: list[Fault] = []
+    # Strict, as otherwise a quote that is never closed makes one cell of the rest of the file, silently.
+    reader = csv.reader(_csv_lines(file.stream, broken), strict=True)
+    while True:
+        broken.clear()
+        first = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            judge.bad(f"{file.name}:{first}", _not_csv(error))
+            continue
+        if broken:
+            judge.bad(f"{file.name}:{reader.line_num}", broken[0])
+            continue
+        yield reader.line_num, cells if len(cells) > 1 or any(map(str.strip, cells)) else []
+
+
+def _csv_lines(stream: BinaryIO, broken: list[Fault]) -> Iterator[str]:
+    """Lines for the csv module. One that is not UTF-8 is handed on all the same, so that its record stays whole."""
+    for raw in raw_lines(stream):
+        try:
+            yield raw.decode()
+        except UnicodeDecodeError as error:
+            broken.append(not_utf8(raw, error.start))
+            yield raw.decode(errors="replace")
+
+
+def _not_csv(error: csv.Error) -> Fault:
+    reason = str(error)
+    if reason == "unexpected end of data":
+        reason = "a quote that opens here is never closed"
+    elif reason.startswith("field larger"):
+        reason = f"a cell has more than {csv.field_size_limit():,} characters (is a quote never closed?)"
+    return Fault(f"this is not valid CSV: {reason}", 'check the quotes: "…" around a cell, "" for a quote inside it')
+
+
+def parallel_rows(files: tuple[File, File], judge: Judge) -> Rows:
+    """Line n of one file beside line n of the other."""
+    left, right = (iter(raw_lines(file.stream)) for file in files)
+    for line, (one, other) in enumerate(itertools.zip_longest(left, right), 1):
+        if one is None:
+            raise _different_length(files, (line - 1, line + sum(1 for _ in right)))
+        if other is None:
+            raise _different_length(files, (line + sum(1 for _ in left), line - 1))
+        cells = []
+        for file, raw in zip(files, (one, other)):
+            try:
+                cells.append(decoded(raw))
+            except Fault as fault:
+                judge.bad(f"{file.name}:{line}", fault)
+                break
+        else:
+            yield line, cells
+
+
+def _different_length(files: tuple[File, File], counts: tuple[int, int]) -> UserError:
+    return UserError(
+        f"the parallel files differ in length: {counts[0]:,} and {counts[1]:,} lines",
+        f"{files[0].name}:{files[1].name}",
+        "make line n of one the partner of line n of the other; `wc -l` counts them",
+    )

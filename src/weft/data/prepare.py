@@ -1,0 +1,207 @@
+"""From files to a survey, tokenisers and an encoded corpus, each made once and kept in a cache.
+
+The cache is keyed by what the files hold (not by their names or dates) and by the settings that matter, so that a second
+start, a resumed run or another run on the same pairs begins at once. Deleting it costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal
+
+from weft.core.errors import UserError
+from weft.core.kinds import Pair
+from weft.data.corpus import Corpus, is_corpus, write_corpus
+from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
+from weft.data.survey import Survey, place, survey
+from weft.data.tokens import Tokeniser, from_json, learn
+
+FORMAT = 1
+SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
+KEEP_DAYS = 30
+
+Progress = Callable[[str, int, float], None]  # what is being done, rows so far, share
+
+
+@dataclass(frozen=True)
+class Files:
+    """Which rows of which files are the data."""
+
+    pairs: tuple[str, ...]
+    valid: tuple[str, ...] = ()
+    columns: Columns = field(default_factory=Columns)
+    on_bad_line: Literal["stop", "skip"] = "stop"
+    longest: int = 20_000
+    hold_out: float = 0.05
+
+
+def cache_root() -> Path:
+    """WEFT_CACHE, or the user's cache folder."""
+    if given := os.environ.get("WEFT_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
+
+
+class Prepared:
+    """The data of a run, looked at, cut and encoded when it is asked for."""
+
+    def __init__(self, files: Files, root: Path | None = None, progress: Progress | None = None) -> None:
+        self.files, self._progress = files, progress
+        self.fingerprint = fingerprint(files.pairs)
+        self.valid_fingerprint = fingerprint(files.valid) if files.valid else ""
+        key = _digest([FORMAT, self.fingerprint, self.valid_fingerprint, asdict(files.columns), files.on_bad_line])
+        key = _digest([key, files.longest, files.hold_out])
+        self.folder = (root or cache_root()) / key
+        _forget_old(self.folder.parent)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        os.utime(self.folder)
+
+    @cached_property
+    def _looked(self) -> dict[str, Any]:
+        """The survey, the validation pairs and the notes of reading, from the cache or anew."""
+        path = self.folder / "survey.json"
+        if not path.exists():
+            _write(path, json.dumps(self._look(), ensure_ascii=False))
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return content
+
+    def _look(self) -> dict[str, Any]:
+        reading, valid_reading = Reading(), Reading()
+        found, kept = survey(
+            self._read("reading", self.files.pairs, reading), 0 if self.files.valid else self.files.hold_out
+        )
+        valid = list(self._read("reading", self.files.valid, valid_reading)) if self.files.valid else kept
+        return {
+            "survey": json.loads(found.to_json()),
+            "valid": [asdict(pair) for pair in valid],
+            "notes": [*_said(reading, "training"), *_said(valid_reading, "validation")],
+        }
+
+    @property
+    def survey(self) -> Survey:
+        return Survey.from_json(json.dumps(self._looked["survey"]))
+
+    @cached_property
+    def valid(self) -> list[Pair]:
+        """The validation pairs: the file's, those kept aside, or of a tiny corpus the training pairs themselves."""
+        pairs = [Pair(**{**row, "features": tuple(row["features"])}) for row in self._looked["valid"]]
+        return pairs or list(self.training())
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know about the data."""
+        notes = list(self._looked["notes"])
+        if not self._looked["valid"]:
+            notes.append(
+                f"only {self.survey.pairs} pairs: nothing is kept aside, and validation is on the training pairs"
+            )
+        return notes
+
+    def training(self, doing: str = "reading") -> Iterator[Pair]:
+        """The training pairs, without those kept aside."""
+        below = self.survey.hold_out_below
+        return (p for p in self._read(doing, self.files.pairs, Reading()) if place(p) >= below)
+
+    def tokenisers(self, source: tuple[str, int], target: tuple[str, int], shared: bool) -> tuple[Tokeniser, Tokeniser]:
+        """Tokenisers (kind, size) learned on the training pairs; shared: one for both sides."""
+        folder = self.folder / f"tokens-{_digest([source, target, shared])}"
+        paths = folder / "source.json", folder / "target.json"
+        if not all(path.exists() for path in paths):
+            folder.mkdir(exist_ok=True)
+            for path, made in zip(paths, self._learn(source, target, shared), strict=True):
+                _write(path, made.to_json())
+        loaded = [from_json(path.read_text(encoding="utf-8"), str(path)) for path in paths]
+        return loaded[0], loaded[1]
+
+    def _learn(self, source: tuple[str, int], target: tuple[str, int], shared: bool) -> tuple[Tokeniser, Tokeniser]:
+        marks = self.survey.marks
+        if shared:
+            both = chain(self._texts("source", source[0]), self._texts("target", source[0]))
+            one = learn(*source, both, marks)
+            return one, one
+        return (
+            learn(*source, self._texts("source", source[0]), marks),
+            learn(*target, self._texts("target", target[0])),
+        )
+
+    def _texts(self, side: Literal["source", "target"], kind: str) -> Iterator[str]:
+        pairs = self.training(f"learning {side} symbols")
+        if kind in ("bpe", "unigram"):
+            pairs = islice(pairs, 0, None, max(1, -(-self.survey.pairs // SUBWORD_ROWS)))
+        return (pair.source if side == "source" else pair.target for pair in pairs)
+
+    def corpus(self, source: Tokeniser, target: Tokeniser) -> Corpus:
+        """The training pairs, encoded."""
+        folder = self.folder / f"corpus-{_digest([source.to_json(), target.to_json()])}"
+        return Corpus(folder) if is_corpus(folder) else write_corpus(self.training("encoding"), source, target, folder)
+
+    def repeats(self) -> int:
+        """How many validation pairs are training pairs too."""
+        path = self.folder / "repeats.json"
+        if not path.exists():
+            wanted = set(self.valid)
+            seen = {pair for pair in self.training("comparing") if pair in wanted}
+            _write(path, json.dumps(sum(pair in seen for pair in self.valid)))
+        return int(json.loads(path.read_text(encoding="utf-8")))
+
+    def _read(self, doing: str, paths: tuple[str, ...], reading: Reading) -> Iterator[Pair]:
+        tell = self._progress
+        return read_pairs(
+            paths,
+            self.files.columns,
+            on_bad_line=self.files.on_bad_line,
+            longest=self.files.longest,
+            reading=reading,
+            progress=None if tell is None else lambda rows, share: tell(doing, rows, share),
+        )
+
+
+def keep_given(pairs: Sequence[Pair]) -> str:
+    """Pairs that were given in memory, as a file in the cache; its name."""
+    if not pairs:
+        raise UserError("no pairs are given", "the list of pairs", "give at least one (source, target)")
+    text = "".join(
+        json.dumps({**asdict(p), "features": ";".join(p.features)}, ensure_ascii=False) + "\n" for p in pairs
+    )
+    path = cache_root() / "given" / f"{_digest(text)}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(path, text)
+    return str(path)
+
+
+def _said(reading: Reading, which: str) -> list[str]:
+    notes = list(reading.notes)
+    if reading.skipped:
+        notes.append(f"{reading.skipped} bad {which} rows were left out, the first: {reading.bad[0]}")
+    if reading.blank:
+        notes.append(f"{reading.blank} blank lines in the {which} data were passed over")
+    return notes
+
+
+def _digest(content: Any) -> str:
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=10).hexdigest()
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, also when two runs do it at once."""
+    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    aside.write_text(text, encoding="utf-8")
+    aside.rename(path)
+
+
+def _forget_old(root: Path) -> None:
+    """Drop what no run has used for a month."""
+    if not root.is_dir():
+        return
+    for entry in root.iterdir():
+        if entry.is_dir() and time.time() - entry.stat().st_mtime > KEEP_DAYS * 86_400:
+            shutil.rmtree(entry, ignore_errors=True)

@@ -1,0 +1,156 @@
+"""A first look at the training pairs: how many, how long, of what symbols. The autopilot and `weft data` read it.
+
+One pass, in memory that grows by a few numbers a row. Symbols are counted in every row of a small corpus, and beyond
+ALL_ROWS in one row of SOME_ROWS.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from weft.core.kinds import Pair
+from weft.data.tokens import marks_of
+
+DISTINCT_WORDS = 300_000  # beyond this many the number of distinct words is "many", and no longer counted
+ALL_ROWS, SOME_ROWS = 100_000, 16
+SMALLEST_HOLD_OUT = 10  # with fewer pairs than this nothing is kept aside
+LARGEST_HOLD_OUT = 1000
+
+
+@dataclass(frozen=True)
+class SideSurvey:
+    """One side of the pairs. Lengths are in characters; words are what stands between spaces."""
+
+    mean: float = 0.0
+    longest: int = 0
+    mean_words: float = 0.0
+    longest_words: int = 0
+    distinct_words: int = 0
+    mean_word: float = 0.0  # the mean length of a word
+    characters: dict[str, int] = field(default_factory=dict)
+    spaced: float = 0.0  # the share of rows with a space in them
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the training pairs look like."""
+
+    pairs: int
+    source: SideSurvey
+    target: SideSurvey
+    marks: tuple[str, ...] = ()
+    longest_ratio: float = 1.0  # target characters per source character, the 99.9th percentile
+    same: float = 0.0  # the share of rows whose target is their source
+    hold_out_below: int = 0  # rows whose `place` is below this are kept aside
+
+    @property
+    def shared_characters(self) -> float:
+        """The share of the target's characters, by use, that the source has too."""
+        target = self.target.characters
+        common = sum(n for c, n in target.items() if c in self.source.characters)
+        return common / max(1, sum(target.values()))
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Survey:
+        content: dict[str, Any] = json.loads(text)
+        sides = {side: SideSurvey(**content.pop(side)) for side in ("source", "target")}
+        return cls(**{**content, **sides, "marks": tuple(content["marks"])})
+
+
+def place(pair: Pair) -> int:
+    """Where a row stands in a fixed shuffling of all sources; rows of one source stand together."""
+    return zlib.crc32(pair.source.encode())
+
+
+class _Side:
+    def __init__(self) -> None:
+        self.lengths, self.word_counts = array("i"), array("i")
+        self.characters: Counter[str] = Counter()
+        self.words: set[str] = set()
+        self.spaced = 0
+
+    def add(self, text: str) -> None:
+        words = text.split()
+        self.lengths.append(len(text))
+        self.word_counts.append(len(words))
+        self.spaced += len(words) > 1
+        rows = len(self.lengths)
+        if rows <= ALL_ROWS or rows % SOME_ROWS == 0:
+            self.characters.update(text)
+            if len(self.words) < DISTINCT_WORDS:
+                self.words.update(words)
+
+    def result(self) -> SideSurvey:
+        lengths, words = np.asarray(self.lengths), np.asarray(self.word_counts)
+        rows = max(1, len(lengths))
+        return SideSurvey(
+            mean=float(lengths.mean()),
+            longest=int(lengths.max()),
+            mean_words=float(words.mean()),
+            longest_words=int(words.max()),
+            distinct_words=len(self.words),
+            mean_word=float((lengths.sum() - words.sum() + rows) / max(1, words.sum())),
+            characters=dict(sorted(self.characters.items(), key=lambda item: (-item[1], item[0]))),
+            spaced=self.spaced / rows,
+        )
+
+
+class _KeptAside:
+    """The rows that stand first in the fixed shuffling: a share of all, and at most LARGEST_HOLD_OUT."""
+
+    def __init__(self, share: float) -> None:
+        self.share, self.rows = share, 0
+        self._first: list[tuple[int, int, Pair]] = []  # a heap, the last in the shuffling on top
+
+    def add(self, pair: Pair) -> None:
+        self.rows += 1
+        item = (-place(pair), self.rows, pair)
+        if len(self._first) <= LARGEST_HOLD_OUT:
+            heapq.heappush(self._first, item)
+        elif item[0] > self._first[0][0]:
+            heapq.heapreplace(self._first, item)
+
+    def result(self) -> tuple[int, list[Pair]]:
+        """The place below which rows are kept aside, and those rows in the order of the file."""
+        if self.rows < SMALLEST_HOLD_OUT or self.share == 0:
+            return 0, []
+        count = min(LARGEST_HOLD_OUT, max(1, round(self.share * self.rows)))
+        threshold = sorted(-first for first, _, _ in self._first)[count]
+        kept = [(row, pair) for first, row, pair in self._first if -first < threshold]
+        return threshold, [pair for _, pair in sorted(kept, key=lambda item: item[0])]
+
+
+def survey(pairs: Iterable[Pair], hold_out: float) -> tuple[Survey, list[Pair]]:
+    """Look at every training pair once; with it come the pairs kept aside, about the share `hold_out` (0: none)."""
+    source, target, aside = _Side(), _Side(), _KeptAside(hold_out)
+    marks: set[str] = set()
+    same = 0
+    for pair in pairs:
+        source.add(pair.source)
+        target.add(pair.target)
+        aside.add(pair)
+        marks.update(marks_of(pair))
+        same += pair.source == pair.target
+    ratios = np.asarray(target.lengths) / np.maximum(1, np.asarray(source.lengths))
+    threshold, kept = aside.result()
+    return Survey(
+        pairs=aside.rows,
+        source=source.result(),
+        target=target.result(),
+        marks=tuple(sorted(marks)),
+        longest_ratio=float(np.quantile(ratios, 0.999)),
+        same=same / aside.rows,
+        hold_out_below=threshold,
+    ), kept

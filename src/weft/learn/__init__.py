@@ -1,0 +1,1 @@
+"""From emissions to weights: objectives, the optimiser, the budget, the loop, and checkpoints that survive anything."""

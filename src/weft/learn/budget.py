@@ -1,0 +1,55 @@
+"""How long training goes on, as a share from 0 to 1 that every schedule is a function of."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from weft.core.errors import UserError
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def parse_seconds(text: str) -> float:
+    """`90s`, `10m`, `1.5h`, `1h30m`, or a number of seconds."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
+    if not parts or "".join(n + u for n, u in parts) != text.strip():
+        raise UserError(f"'{text}' is not a time", "--budget", "write it like 90s, 10m, 1h30m")
+    seconds = sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
+    if seconds <= 0:
+        raise UserError("the budget is no time at all", f"--budget {text}", "give a positive time, like 10m")
+    return seconds
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds, steps or epochs: exactly one of them."""
+
+    seconds: float | None = None
+    steps: int | None = None
+    epochs: float | None = None
+
+    def share(self, step: int, epochs: float, seconds: float) -> float:
+        """How much is spent, at most 1."""
+        if self.steps is not None:
+            return min(1.0, step / self.steps)
+        if self.epochs is not None:
+            return min(1.0, epochs / self.epochs)
+        assert self.seconds is not None
+        return min(1.0, seconds / self.seconds)
+
+    @property
+    def by_clock(self) -> bool:
+        return self.seconds is not None
+
+
+def rate_at(share: float, schedule: str, warmup: float) -> float:
+    """The learning rate at a share of the budget, as a factor: up in a line, then down to (almost) nothing."""
+    if share < warmup:
+        return max(share, 1e-3 * warmup) / warmup
+    rest = (share - warmup) / (1 - warmup)
+    if schedule == "constant":
+        return 1.0
+    shape = 1 - rest if schedule == "linear" else 0.5 * (1 + math.cos(math.pi * rest))
+    return max(shape, 0.005)

@@ -1,0 +1,318 @@
+"""The training loop: steps, reports, evaluations and checkpoints over a budget, by one process or several.
+
+Everything that happens is a function of the progress and the share of the budget spent, so that a run of steps or epochs
+that is killed anywhere and resumed goes the same way to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+import torch
+
+from weft.core.errors import Interrupted, WeftError
+from weft.core.kinds import Batch
+from weft.data import batches
+from weft.data.corpus import Corpus
+from weft.learn import snapshot
+from weft.learn.budget import Budget, rate_at
+from weft.learn.checkpoint import Checkpoint
+from weft.learn.folder import RunFolder
+from weft.learn.objectives import CrossEntropy
+from weft.learn.optimise import Average, adamw, shorten
+from weft.learn.progress import Progress, Window
+from weft.learn.report import Log, Reporter
+from weft.learn.signals import Signals
+from weft.learn.snapshot import Snapshots
+from weft.learn.validate import Evaluation, Validator
+from weft.learn.world import World
+from weft.nn.model import Seq2Seq
+from weft.score.metrics import is_better
+from weft.search.decode import Plan
+from weft.spec import Spec
+
+REPORTS = 100  # reports in a run
+SAVE_SECONDS = 120.0  # at least one checkpoint in so many
+EVALUATION_SHARE = 0.15  # of a wall-clock budget, at most, for evaluations
+FINAL_EVALUATIONS = 4.0  # what the end costs, in evaluations: one more, and the best decoded by beam
+
+
+class _Stopped(Exception):
+    """A signal came in the middle of an evaluation."""
+
+
+class NotFinite(Exception):
+    """The loss or its gradient is not a number any more."""
+
+
+class Trainer:
+    """One run's model, data and progress."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        model: Seq2Seq[Any],
+        corpus: Corpus,
+        validator: Validator,
+        greedy: Plan,
+        folder: RunFolder,
+        world: World,
+        reporter: Reporter,
+    ) -> None:
+        self.spec, self.model, self.corpus, self.world, self.reporter = spec, model, corpus, world, reporter
+        self.validator, self._greedy = validator.part(spec.train.valid_pairs), greedy
+        self.budget = Budget(spec.train.budget_seconds, spec.train.steps, spec.train.epochs)
+        self.objective = CrossEntropy(spec.objective.smoothing)
+        self.optimiser = adamw(model, spec.train.rate, spec.train.weight_decay)
+        self.average = Average(model, spec.train.average)
+        self.progress = Progress(processes=world.size)
+        self.log = Log(folder.log)
+        self.signals = Signals()
+        self._snapshots = Snapshots(folder, world.first)
+        self._plan: batches.Plan | None = None
+        self._mark = 0.0  # the clock when `progress.seconds` was brought up to date
+        self._saved_at = 0.0
+        torch.manual_seed(spec.train.seed * 1000 + world.rank)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint."""
+        snapshot.put(checkpoint, self.model, self.optimiser, self.average, self.world)
+        self.progress = checkpoint.progress
+        self._snapshots.restored(self.progress)
+        if self.world.first:
+            self.log.cut(self.progress.log_bytes)
+
+    # the loop -------------------------------------------------------------------------------------------------------
+
+    def run(self, after_evaluation: Callable[[], None]) -> Progress:
+        """Train to the end of the budget; returns how far it came. Interrupted and non-finite runs raise, saved."""
+        self.model.train()
+        self._mark = self._saved_at = time.monotonic()
+        with self.signals.caught():
+            try:
+                while not self._over():
+                    if self.world.any(self.signals.came):
+                        self._interrupted()
+                    if self._evaluation_due():
+                        self._evaluate(after_evaluation)
+                        continue
+                    self._step()
+                    self._report_if_due()
+                    self._save_if_due()
+                if self.progress.evaluated_step < self.progress.step:
+                    self._evaluate(after_evaluation)
+            except NotFinite as reason:
+                self._not_finite(str(reason))
+            except _Stopped:
+                self._interrupted()
+        return self.progress
+
+    @property
+    def share(self) -> float:
+        seconds = self.progress.seconds
+        if self.budget.seconds is not None:  # so that the schedule ends where training does
+            seconds = seconds * self.budget.seconds / (self.budget.seconds - self._reserve())
+        return self.budget.share(self.progress.step, self._epochs(), seconds)
+
+    def _reserve(self) -> float:
+        """Seconds of a wall-clock budget kept for the last evaluations."""
+        assert self.budget.seconds is not None
+        expected = FINAL_EVALUATIONS * self.progress.evaluation_seconds
+        if self.progress.evaluated_step < 0:
+            expected = 0.05 * self.budget.seconds
+        return min(expected, 0.2 * self.budget.seconds)
+
+    def _over(self) -> bool:
+        return self.share >= 1 or self.progress.stopped_early
+
+    def _epochs(self) -> float:
+        plan = self._epoch_plan()
+        return self.progress.epoch + self.progress.place / max(1, len(plan))
+
+    def _epoch_plan(self) -> batches.Plan:
+        if self._plan is None:
+            source, target = self.corpus.source_lengths, self.corpus.target_lengths
+            train = self.spec.train
+            self._plan = batches.plan(source, target, train.batch_tokens, train.seed, self.progress.epoch)
+        return self._plan
+
+    def _tick(self) -> None:
+        """Bring the time spent up to date; the first process's clock counts for all."""
+        now = time.monotonic()
+        self.progress.seconds += now - self._mark
+        self._mark = now
+        if self.world.size > 1 and self.budget.by_clock:
+            self.progress.seconds = self.world.agree(self.progress.seconds)
+
+    # one step -------------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        rows = self._epoch_plan()[self.progress.place]
+        rate = self.spec.train.rate * rate_at(self.share, self.spec.train.schedule, self.spec.train.warmup)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        before = self.progress.seconds
+        total, count = self._gradients(rows)
+        gradient = float(shorten(self.model, self.spec.train.clip))
+        if not math.isfinite(total) or not math.isfinite(gradient):
+            raise NotFinite(f"the loss is {total / max(1, count)}, its gradient {gradient}")
+        self.optimiser.step()
+        self.average.update()
+        self._advance(count)
+        self._tick()
+        self.progress.window.add(total, count, gradient, self.progress.seconds - before)
+
+    def _gradients(self, rows: npt.NDArray[Any]) -> tuple[float, int]:
+        """Fill the gradients with those of the mean loss over the whole batch; the loss's sum and count."""
+        self.optimiser.zero_grad(set_to_none=True)
+        mine = rows[self.world.rank :: self.world.size]
+        batch = self.corpus.batch(mine).to(self.world.device) if len(mine) else None
+        own = batch.target_mask.sum() if batch is not None else torch.zeros((), device=self.world.device).long()
+        count = self.world.sum(own.clone())
+        total = torch.zeros((), device=self.world.device)
+        if batch is not None:
+            loss = self._loss(batch)
+            (loss / count).backward()  # type: ignore[no-untyped-call]
+            total = loss.detach()
+        self.world.sum_gradients(self.model)
+        return float(self.world.sum(total)), int(count)
+
+    def _loss(self, batch: Batch) -> torch.Tensor:
+        half = self.spec.train.precision == "bfloat16"
+        with torch.autocast(self.world.device.type, dtype=torch.bfloat16, enabled=half):
+            emission = self.model(batch)
+        return self.objective(emission, batch).total
+
+    def _advance(self, count: int) -> None:
+        self.progress.step += 1
+        self.progress.tokens += count
+        self.progress.place += 1
+        if self.progress.place >= len(self._epoch_plan()):
+            self.progress.epoch, self.progress.place, self._plan = self.progress.epoch + 1, 0, None
+
+    # reports and evaluations ----------------------------------------------------------------------------------------
+
+    def _report_if_due(self) -> None:
+        passed = int(self.share * REPORTS)
+        if passed <= self.progress.reports or not self.progress.window.steps:
+            return
+        window, self.progress.window = self.progress.window, Window()
+        self.progress.reports = passed
+        share = self.share
+        line = {
+            "kind": "report",
+            "step": self.progress.step,
+            "epoch": round(self._epochs(), 4),
+            "loss": window.total / window.count,
+            "rate": self.optimiser.param_groups[0]["lr"],
+            "gradient": window.gradient / window.steps,
+            "tokens_per_second": round(window.count / max(1e-9, window.seconds)),
+            "seconds": round(self.progress.seconds, 2),
+            "share": round(share, 4),
+        }
+        if self.world.first:
+            self.log.write(line)
+            self.reporter.report({**line, "left": self.progress.seconds * (1 - share) / share if share else None})
+
+    def _evaluation_due(self) -> bool:
+        if self.progress.evaluated_step == self.progress.step or self.progress.step == 0:
+            return False
+        if int(self.share * self.spec.train.evaluations) <= self.progress.evaluations:
+            return False
+        if not self.budget.by_clock:
+            return True
+        since = self.progress.seconds - self.progress.evaluated_seconds
+        return since >= self.progress.evaluation_seconds / EVALUATION_SHARE
+
+    def _evaluate(self, after_evaluation: Callable[[], None]) -> None:
+        """Validate with the averaged weights, note the best, log, and save."""
+        began = time.monotonic()
+        found = self.world.agree(self._validated() if self.world.first else None)
+        if found is None:
+            raise _Stopped
+        self._judge(found)
+        self._tick()
+        self.progress.evaluation_seconds = self.world.agree(time.monotonic() - began)
+        self.progress.evaluated_seconds = self.progress.seconds
+        line = self._evaluation_line(found)
+        if self.world.first:
+            self.log.write(line)
+            self.reporter.evaluation(line, found.examples(self.validator.pairs))
+        self._save()
+        if self.world.first:
+            after_evaluation()
+
+    def _validated(self) -> Evaluation | None:
+        def tick(_: int) -> None:
+            if self.signals.came:
+                raise _Stopped
+
+        try:
+            with self.average.in_place():
+                return self.validator.evaluate(self.model, self._greedy, self.world.device, tick)
+        except _Stopped:
+            return None
+
+    def _judge(self, found: Evaluation) -> None:
+        """Is it the best so far, and is there patience left?"""
+        progress, metric = self.progress, self.spec.train.select
+        progress.evaluated_step = progress.step
+        progress.evaluations = int(self.share * self.spec.train.evaluations)
+        if is_better(metric, found.metrics[metric], progress.best_score) or progress.best_step < 0:
+            progress.best_step, progress.best_score, progress.stale = progress.step, found.metrics[metric], 0
+        else:
+            progress.stale += 1
+        patience = self.spec.train.patience
+        progress.stopped_early = bool(patience) and progress.stale >= patience
+
+    def _evaluation_line(self, found: Evaluation) -> dict[str, Any]:
+        progress, metric = self.progress, self.spec.train.select
+        return {
+            "kind": "evaluation",
+            "step": progress.step,
+            "epoch": round(self._epochs(), 4),
+            **found.metrics,
+            "pairs": found.pairs,
+            "metric": metric,
+            "score": found.metrics[metric],
+            "best": progress.best_step == progress.step,
+            "best_score": progress.best_score,
+            "seconds": round(progress.seconds, 2),
+            "share": round(self.share, 4),
+            "examples": [[e.source, e.wanted, e.said] for e in found.examples(self.validator.pairs)],
+        }
+
+    # saving and stopping --------------------------------------------------------------------------------------------
+
+    def _save_if_due(self) -> None:
+        if self.world.any(time.monotonic() - self._saved_at > SAVE_SECONDS):
+            self._save()
+
+    def _save(self) -> None:
+        self._tick()
+        self.progress.log_bytes = self.log.bytes
+        random_states = self.world.gather(snapshot.random_state(self.world.device))
+        if self.world.first:
+            self._snapshots.save(snapshot.take(self.model, self.optimiser, self.average, random_states, self.progress))
+        self._saved_at = time.monotonic()
+
+    def _interrupted(self) -> None:
+        self._save()
+        raise Interrupted(
+            f"stopped at step {self.progress.step:,} as asked; everything is saved",
+            str(self._snapshots.folder.path),
+            "go on with --resume",
+        )
+
+    def _not_finite(self, reason: str) -> None:
+        self.optimiser.zero_grad(set_to_none=True)
+        self._save()
+        raise WeftError(
+            f"training stopped at step {self.progress.step:,}: {reason}; the last good weights are saved",
+            str(self._snapshots.folder.path),
+            f"train again with a lower rate, such as --set train.rate={self.spec.train.rate / 4:g}",
+        )

@@ -1,0 +1,56 @@
+"""AdamW, the length of the gradient, and the running average of the weights that predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+def adamw(model: nn.Module, rate: float, weight_decay: float) -> torch.optim.AdamW:
+    """AdamW (Loshchilov 2019); vectors and embeddings are not drawn to zero."""
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    free = [p for p in model.parameters() if p.dim() < 2 or id(p) in tables]
+    drawn = [p for p in model.parameters() if p.dim() >= 2 and id(p) not in tables]
+    groups = [{"params": drawn, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), fused=True)
+
+
+class Average:
+    """w̄ ← d w̄ + (1−d) w after every step, with d rising to its value so that early weights are soon forgotten."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model, self.decay = model, decay
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin from the model's weights of now."""
+        self.updates = 0
+        self.weights = [p.detach().clone() for p in self.model.parameters()] if self.decay else []
+
+    def update(self) -> None:
+        if not self.decay:
+            return
+        self.updates += 1
+        decay = min(self.decay, self.updates / (self.updates + 10))
+        torch._foreach_lerp_(self.weights, [p.detach() for p in self.model.parameters()], 1 - decay)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside, the model has the averaged weights."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def _swap(self) -> None:
+        for parameter, averaged in zip(self.model.parameters(), self.weights):
+            parameter.data, averaged.data = averaged.data, parameter.data
+
+
+def shorten(model: nn.Module, longest: float) -> Tensor:
+    """Shorten the gradient to length `longest`; its length before."""
+    return nn.utils.clip_grad_norm_(model.parameters(), longest)

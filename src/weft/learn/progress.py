@@ -1,0 +1,53 @@
+"""How far a run has come: everything besides tensors that a resumed run needs to go on as if nothing had happened."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class Window:
+    """What has been added up since the last report."""
+
+    total: float = 0.0
+    count: int = 0
+    gradient: float = 0.0
+    steps: int = 0
+    seconds: float = 0.0
+
+    def add(self, total: float, count: int, gradient: float, seconds: float) -> None:
+        self.total += total
+        self.count += count
+        self.gradient += gradient
+        self.steps += 1
+        self.seconds += seconds
+
+
+@dataclass
+class Progress:
+    step: int = 0
+    epoch: int = 0
+    place: int = 0  # batches of this epoch that are done
+    seconds: float = 0.0  # spent so far, validation included
+    tokens: int = 0  # target symbols learned from so far
+    reports: int = 0
+    evaluations: int = 0  # marks of the evaluation grid that are passed
+    evaluated_step: int = -1
+    evaluated_seconds: float = 0.0  # the time spent when it was over
+    evaluation_seconds: float = 0.0  # what it took
+    best_step: int = -1
+    best_score: float | None = None
+    stale: int = 0  # evaluations since the best
+    stopped_early: bool = False
+    finished: bool = False
+    log_bytes: int = 0
+    processes: int = 1
+    window: Window = field(default_factory=Window)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Progress:
+        return cls(**{**content, "window": Window(**content["window"])})

@@ -1,0 +1,185 @@
+"""Telling people how it goes: nothing, plain lines, or a live bar; and the log that machines read."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from weft.learn.validate import Example
+
+
+class Log:
+    """log.jsonl: one line a report or evaluation, cut back to a known length when a run resumes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, line: dict[str, Any]) -> None:
+        clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in line.items()}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(clean, ensure_ascii=False) + "\n")
+
+    @property
+    def bytes(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def cut(self, length: int) -> None:
+        if self.bytes > length:
+            os.truncate(self.path, length)
+
+    def last(self) -> dict[str, Any]:
+        """The last whole line, or nothing."""
+        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        try:
+            return dict(json.loads(lines[-1])) if lines else {}
+        except ValueError:
+            return {}
+
+
+class Reporter(Protocol):
+    def note(self, text: str) -> None:
+        """Something the user should know."""
+        ...
+
+    def stage(self, doing: str, rows: int, share: float) -> None:
+        """How far reading and encoding have come."""
+        ...
+
+    def report(self, line: dict[str, Any]) -> None: ...
+
+    def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Quiet:
+    """Says nothing."""
+
+    def note(self, text: str) -> None: ...
+
+    def stage(self, doing: str, rows: int, share: float) -> None: ...
+
+    def report(self, line: dict[str, Any]) -> None: ...
+
+    def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Plain:
+    """One line a report, for files and pipes."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._best, self._doing, self._tenths = "", "", -1
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+    def note(self, text: str) -> None:
+        self._say(f"note: {text}")
+
+    def stage(self, doing: str, rows: int, share: float) -> None:
+        """At every tenth, and nothing for what is over at once."""
+        tenths = int(share * 10)
+        if doing != self._doing:
+            self._doing, self._tenths = doing, -1
+        if tenths > self._tenths and rows > 100_000:
+            self._tenths = tenths
+            self._say(f"{doing}: {rows:,} rows, {share:.0%}")
+
+    def report(self, line: dict[str, Any]) -> None:
+        self._say(f"{describe(line)}{self._best}")
+
+    def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
+        self._best = f" · best {line['metric']} {line['best_score']:.2f}"
+        self._say(describe_evaluation(line))
+        for example in examples:
+            self._say(f"  {mark(example)} {example.source} → {example.said}{wanted(example)}")
+
+    def close(self) -> None: ...
+
+
+class Live:
+    """A live bar on a terminal, with evaluations and examples scrolling above it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._console = Console(stderr=True, highlight=False)
+        columns = TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[text]}")
+        self._bar = Progress(*columns, console=self._console, transient=True)
+        self._task = self._bar.add_task("training", total=1.0, text="", visible=False)
+        self._best = ""
+        self._bar.start()
+
+    def note(self, text: str) -> None:
+        self._console.print(f"[yellow]note:[/] {_plain(text)}")
+
+    def stage(self, doing: str, rows: int, share: float) -> None:
+        self._bar.update(self._task, description=doing, completed=share, text=f"{rows:,} rows", visible=share < 1)
+
+    def report(self, line: dict[str, Any]) -> None:
+        text = f"{describe(line)}{self._best}"
+        self._bar.update(self._task, description="training", completed=line["share"], text=text, visible=True)
+
+    def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
+        self._best = f" · best {line['metric']} {line['best_score']:.2f}"
+        self._console.print(_plain(describe_evaluation(line)))
+        for example in examples:
+            colour = "green" if example.right else "red"
+            said = f"{_plain(example.source)} [dim]→[/] {_plain(example.said)}[dim]{_plain(wanted(example))}[/]"
+            self._console.print(f"  [{colour}]{mark(example)}[/] {said}")
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def reporter() -> Reporter:
+    """Live on a terminal, plain elsewhere."""
+    return Live() if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else Plain()
+
+
+def describe(line: dict[str, Any]) -> str:
+    """`step 120 · epoch 1.5 · loss 1.930 · 5,400 tokens/s · 10 % · 2m left`"""
+    speed = f"{line['tokens_per_second']:,.0f} tokens/s"
+    left = f" · {clock(line['left'])} left" if line.get("left") is not None else ""
+    return (
+        f"step {line['step']:,} · epoch {line['epoch']:.1f} · loss {line['loss']:.3f} · {speed} · "
+        f"{line['share']:.0%}{left}"
+    )
+
+
+def describe_evaluation(line: dict[str, Any]) -> str:
+    star = "  ← best so far" if line["best"] else ""
+    metrics = " · ".join(f"{name} {line[name]:.2f}" for name in ("exact", "cer", "ter", "bleu", "chrf"))
+    return f"validation at step {line['step']:,}: loss {line['loss']:.3f} · {metrics}{star}"
+
+
+def mark(example: Example) -> str:
+    return "✓" if example.right else "✗"
+
+
+def wanted(example: Example) -> str:
+    return "" if example.right else f"  (wanted {example.wanted})"
+
+
+def clock(seconds: float) -> str:
+    """`45s`, `3m20s`, `1h05m`"""
+    seconds = max(0, round(seconds))
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02d}s"
+    return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,102 @@
+"""Between live training and a checkpoint: taking everything out as tensors, and putting it back bit by bit."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weft.learn import checkpoint
+from weft.learn.checkpoint import Checkpoint
+from weft.learn.folder import RunFolder
+from weft.learn.optimise import Average
+from weft.learn.progress import Progress
+from weft.learn.world import World
+
+MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+
+
+def random_state(device: torch.device) -> Tensor:
+    """This process's random states, as bytes: the CPU's, and the CUDA device's where there is one."""
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return torch.cat(states)
+
+
+def _put_random_state(state: Tensor, device: torch.device) -> None:
+    length = torch.get_rng_state().numel()
+    torch.set_rng_state(state[:length])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state[length:], device)
+
+
+def take(
+    model: nn.Module, optimiser: torch.optim.Optimizer, average: Average, random: list[Tensor], progress: Progress
+) -> Checkpoint:
+    """Everything a run is at this moment. `weights` are what predicts: the averages, if there are any."""
+    raw = {name: p.detach().cpu() for name, p in model.named_parameters()}
+    weights = dict(zip(raw, (a.cpu() for a in average.weights))) if average.weights else raw
+    rest: dict[str, Tensor] = {f"random.{rank}": state for rank, state in enumerate(random)}
+    rest["average.updates"] = torch.tensor(average.updates)
+    for name, parameter in model.named_parameters():
+        if average.weights:
+            rest[f"raw.{name}"] = raw[name]
+        for moment, value in optimiser.state.get(parameter, {}).items():
+            rest[f"adam.{moment}.{name}"] = value.detach().cpu()
+    return Checkpoint(
+        {name: w.contiguous() for name, w in weights.items()},
+        {name: w.contiguous() for name, w in rest.items()},
+        copy.deepcopy(progress),
+    )
+
+
+def put(saved: Checkpoint, model: nn.Module, optimiser: torch.optim.Optimizer, average: Average, world: World) -> None:
+    """Make everything as it was when the checkpoint was taken."""
+    put_weights(saved.weights, model)
+    if average.weights:
+        for averaged, parameter in zip(average.weights, model.parameters()):
+            averaged.copy_(parameter.detach())
+        put_weights({name[4:]: w for name, w in saved.optimiser.items() if name.startswith("raw.")}, model)
+    average.updates = int(saved.optimiser["average.updates"])
+    for name, parameter in model.named_parameters():
+        state: dict[str, Any] = {}
+        for moment in MOMENTS:
+            value = saved.optimiser.get(f"adam.{moment}.{name}")
+            if value is not None:
+                state[moment] = value.clone() if moment == "step" else value.to(parameter.device)
+        if state:
+            optimiser.state[parameter] = state
+    _put_random_state(saved.optimiser[f"random.{world.rank}"], world.device)
+
+
+def put_weights(weights: dict[str, Tensor], model: nn.Module) -> None:
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name])
+
+
+class Snapshots:
+    """Saving into a run folder: the links, and which checkpoints stay (the last two, and the best as of each)."""
+
+    def __init__(self, folder: RunFolder, writes: bool) -> None:
+        self.folder, self._writes = folder, writes
+        self._stay: list[tuple[int, int]] = []  # (step, the best step as of then), newest last
+
+    def restored(self, progress: Progress) -> None:
+        """A run goes on from a checkpoint: later ones, if any, are damaged; the links are set right."""
+        if self._writes:
+            self._remember(progress)
+
+    def save(self, taken: Checkpoint) -> None:
+        checkpoint.save(self.folder.checkpoints, taken)
+        self._remember(taken.progress)
+
+    def _remember(self, progress: Progress) -> None:
+        self._stay = [*(s for s in self._stay if s[0] < progress.step), (progress.step, progress.best_step)][-2:]
+        checkpoint.point(self.folder.path, "last", progress.step)
+        if progress.best_step >= 0:
+            checkpoint.point(self.folder.path, "best", progress.best_step)
+        checkpoint.prune(self.folder.checkpoints, {step for pair in self._stay for step in pair})

@@ -1,0 +1,108 @@
+"""README.md of a run: the model card, with the measured numbers, the data's fingerprint and the command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.spec import Spec
+
+EXPLAIN = {
+    "exact": "outputs that are right to the last symbol, %",
+    "cer": "character error rate, %",
+    "ter": "token error rate (space-separated), %",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "loss": "nats per target symbol",
+}
+
+
+def card(
+    name: str, spec: Spec, facts: Mapping[str, Any], reasons: Sequence[Sequence[str]], final: Mapping[str, Any]
+) -> str:
+    """Markdown."""
+    return "\n".join(
+        [
+            f"# {name}",
+            "",
+            f"{_sentence(spec)} It has {facts['parameters']:,} parameters and was trained with Weft {facts['weft']} on "
+            f"{facts['training_pairs']:,} pairs.",
+            "",
+            *_scores(final),
+            "![training curves](curves.png)",
+            "",
+            *_examples(final),
+            *_data(facts),
+            *_choices(reasons),
+            "## Use",
+            "",
+            f"    weft predict {facts['folder']} FILE",
+            f"    weft evaluate {facts['folder']} PAIRS",
+            "",
+            "Every setting is in `spec.yaml`; `weft config show` explains them.",
+            "",
+        ]
+    )
+
+
+def _sentence(spec: Spec) -> str:
+    encoder, decoder = spec.encoder, spec.decoder
+    if encoder.kind == "recurrent":
+        reads = f"{'a bidirectional' if encoder.directions == 'both' else 'a forward'} {encoder.cell} of {encoder.layers}×{encoder.width}"
+    else:
+        reads = f"a Transformer of {encoder.layers}×{encoder.width}"
+    if decoder.kind == "recurrent":
+        look = decoder.attention.score
+        attention = "without attention" if look == "none" else f"with {look} attention"
+        writes = f"a {decoder.cell} of {decoder.layers}×{decoder.width} {attention}"
+    else:
+        writes = f"a Transformer of {decoder.layers}×{decoder.width}"
+    return f"A sequence-to-sequence model: {reads} reads {spec.source.tokens}, {writes} writes {spec.target.tokens}."
+
+
+def _scores(final: Mapping[str, Any]) -> list[str]:
+    if not final:
+        return []
+    rows = [f"| {name} | {final[name]:.2f} | {text} |" for name, text in EXPLAIN.items() if final.get(name) is not None]
+    return [
+        "## Measured",
+        "",
+        f"The checkpoint of step {final['step']:,}, decoded by {final['search']} on {final['pairs']:,} validation pairs:",
+        "",
+        "| metric | value | |",
+        "|---|---:|---|",
+        *rows,
+        "",
+        *(f"{name}: `{signature}`" + "  " for name, signature in final.get("signatures", {}).items()),
+        "",
+    ]
+
+
+def _examples(final: Mapping[str, Any]) -> list[str]:
+    if not final.get("examples"):
+        return []
+    rows = [
+        f"| {_cell(s)} | {_cell(said)} | {'✓' if said == w else '✗ ' + _cell(w)} |" for s, w, said in final["examples"]
+    ]
+    return ["## Examples", "", "| source | output | |", "|---|---|---|", *rows, ""]
+
+
+def _data(facts: Mapping[str, Any]) -> list[str]:
+    rows = [("training files", ", ".join(facts["pairs"])), ("fingerprint", facts["fingerprint"])]
+    if facts["valid"]:
+        rows += [("validation files", ", ".join(facts["valid"])), ("their fingerprint", facts["valid_fingerprint"])]
+    else:
+        rows.append(("validation", f"{facts['valid_pairs']:,} pairs kept aside"))
+    rows.append(("command", facts["command"]))
+    return ["## Data and command", "", "| | |", "|---|---|", *(f"| {k} | `{v}` |" for k, v in rows), ""]
+
+
+def _choices(reasons: Sequence[Sequence[str]]) -> list[str]:
+    if not reasons:
+        return []
+    rows = [f"| {key} | {value} | {_cell(why)} |" for key, value, why in reasons]
+    return ["## What the autopilot chose", "", "| setting | value | because |", "|---|---|---|", *rows, ""]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,44 @@
+"""The long short-term memory, with torch's fused kernel as the fast path over whole sequences."""
+
+# B batch · T length · I input width · D width
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from weft.nn.cells import Recurrence, input_matrix, state_matrix
+
+
+class Lstm(Recurrence):
+    """i,f,o = σ(W x + U h' + b); c̃ = φ(W x + U h' + b); c = i∘c̃ + f∘c'; h = o∘φ(c)   (Hochreiter 1997, Gers 2000)
+
+    The gates stand in torch's order i, f, c̃, o, so that the weights fit torch.nn.LSTM.
+    """
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(width)
+        self.input = input_matrix(inputs, 4 * width)
+        self.hidden = state_matrix(width, 4)
+
+    def begin(self, summary: Tensor) -> tuple[Tensor, ...]:
+        return torch.tanh(summary), summary
+
+    def inputs(self, x: Tensor) -> Tensor:
+        out: Tensor = self.input(x)
+        return out
+
+    def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        h, c = state
+        i, f, new, o = (inputs + self.hidden(h)).chunk(4, dim=-1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(new)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        return h, (h, c)
+
+    def sequence(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """All steps at once: (B, T, I) → (B, T, D) and the state after the last place."""
+        bias = self.input.bias
+        weights = [self.input.weight, self.hidden.weight, bias, torch.zeros_like(bias)]
+        start = tuple(s[None].contiguous() for s in state)
+        out, h, c = torch.lstm(x, start, weights, True, 1, 0.0, self.training, False, True)
+        return out, (h[0], c[0])

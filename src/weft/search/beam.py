@@ -1,0 +1,136 @@
+"""Beam search over a batch of lines: each line keeps its `width` best open hypotheses and collects finished ones.
+
+A hypothesis is ranked by log p / length^α, END counted. A line is done when it has collected `width` finished
+hypotheses and none that is open ranks above the worst of them; done lines leave the batch. Nothing here depends on
+which lines stand beside each other. With width 1 it is greedy search.
+"""
+
+# B lines still open · K hypotheses a line · V symbols · t symbols written
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from weft.core.kinds import END, START, Hypothesis, S, Stepper
+from weft.search.rules import NEVER, Rules
+
+
+@dataclass
+class _Line:
+    """One line's finished hypotheses, the best first."""
+
+    width: int
+    found: list[Hypothesis] = field(default_factory=list)
+
+    def add(self, hypothesis: Hypothesis) -> None:
+        self.found.append(hypothesis)
+        self.found.sort(key=lambda h: -h.score)
+        del self.found[self.width :]
+
+    def done(self, best_open: float) -> bool:
+        return best_open == NEVER or (len(self.found) >= self.width and self.found[-1].score >= best_open)
+
+
+@dataclass(frozen=True)
+class _Open:
+    """The open hypotheses of all open lines: what they wrote, the log-probability of each symbol, and their sums."""
+
+    lines: list[int]
+    written: Tensor  # (B, K, t)
+    scores: Tensor  # (B, K, t)
+    total: Tensor  # (B, K)
+    limits: Tensor  # (B,)
+
+    def keep(self, rows: Tensor) -> _Open:
+        """Only some of the lines."""
+        lines = [self.lines[r] for r in rows.tolist()]
+        return _Open(lines, self.written[rows], self.scores[rows], self.total[rows], self.limits[rows])
+
+    def grow(self, origin: Tensor, symbol: Tensor, score: Tensor, total: Tensor) -> _Open:
+        """Hypothesis `origin` (B, K) of each line, one symbol longer."""
+        index = origin[..., None].expand(-1, -1, self.written.shape[2])
+        written = torch.cat([self.written.gather(1, index), symbol[..., None]], 2)
+        scores = torch.cat([self.scores.gather(1, index), score[..., None]], 2)
+        return replace(self, written=written, scores=scores, total=total)
+
+
+@torch.inference_mode()
+def beam(
+    model: Stepper[S],
+    source: Tensor,
+    mask: Tensor,
+    limits: Tensor,
+    rules: Rules,
+    width: int,
+    length_penalty: float = 1.0,
+) -> list[list[Hypothesis]]:
+    """For each line its finished hypotheses, the best first, at most `width`."""
+    rows = source.shape[0]
+    found = [_Line(width) for _ in range(rows)]
+    state = model.begin(source, mask).select(_repeat(rows, width, source.device))
+    now = _first(rows, width, limits)
+    y = torch.full((rows * width,), START, device=source.device)
+    while now.lines:
+        log_probs, state = model.advance(y, state)
+        now, origin = _extend(now, log_probs, rules, found, length_penalty)
+        stays = _still_open(now, found, length_penalty)
+        origin = origin + torch.arange(len(now.lines), device=origin.device)[:, None] * width  # (B, K) into B·K
+        if len(stays) < len(now.lines):
+            now, origin = now.keep(stays), origin[stays]
+        state = state.select(origin.flatten())
+        y = now.written[:, :, -1].flatten()
+    return [line.found for line in found]
+
+
+def _repeat(rows: int, width: int, device: torch.device) -> Tensor:
+    return torch.arange(rows, device=device).repeat_interleave(width)
+
+
+def _first(rows: int, width: int, limits: Tensor) -> _Open:
+    """Before the first symbol: one hypothesis a line is real, the others are placeholders at −∞."""
+    total = torch.full((rows, width), NEVER, device=limits.device)
+    total[:, 0] = 0.0
+    nothing = torch.empty(rows, width, 0, device=limits.device)
+    return _Open(list(range(rows)), nothing.long(), nothing, total, limits)
+
+
+def _extend(
+    now: _Open, log_probs: Tensor, rules: Rules, found: list[_Line], length_penalty: float
+) -> tuple[_Open, Tensor]:
+    """Every hypothesis by every symbol; the best that end are collected, the best K that do not go on."""
+    lines, width = now.total.shape
+    allowed = rules.apply(log_probs, now.written.flatten(0, 1), now.limits.repeat_interleave(width))
+    symbols = allowed.shape[1]
+    totals = (now.total[..., None] + allowed.view(lines, width, symbols)).flatten(1)  # (B, K·V)
+    best, place = totals.topk(min(2 * width, totals.shape[1]), dim=1)
+    origin, symbol = place // symbols, place % symbols
+    score = log_probs.view(lines, width * symbols).gather(1, place)
+    ends = symbol == END
+    _collect(now, origin, score, ends & (best > NEVER), found, width, length_penalty)
+    # the first K candidates that do not end, in order; where fewer are left, placeholders at −∞
+    best = best.masked_fill(ends, NEVER)
+    best, chosen = best.sort(dim=1, descending=True, stable=True)
+    best, chosen = best[:, :width], chosen[:, :width]
+    origin, symbol, score = (x.gather(1, chosen) for x in (origin, symbol, score))
+    return now.grow(origin, symbol, score, best), origin
+
+
+def _collect(
+    now: _Open, origin: Tensor, score: Tensor, ends: Tensor, found: list[_Line], width: int, length_penalty: float
+) -> None:
+    """Candidates among a line's best K that end are finished."""
+    for row, place in ends[:, :width].nonzero().tolist():
+        parent = int(origin[row, place])
+        scores = [*now.scores[row, parent].tolist(), float(score[row, place])]
+        rank = sum(scores) / len(scores) ** length_penalty
+        found[now.lines[row]].add(Hypothesis(tuple(now.written[row, parent].tolist()), tuple(scores), rank))
+
+
+def _still_open(now: _Open, found: list[_Line], length_penalty: float) -> Tensor:
+    """The rows of the lines that are not done."""
+    best = (now.total[:, 0] / now.written.shape[2] ** length_penalty).tolist()
+    rows = [row for row, line in enumerate(now.lines) if not found[line].done(best[row])]
+    return torch.tensor(rows, dtype=torch.long, device=now.total.device)

@@ -1,0 +1,171 @@
+"""A trained run that turns pairs into predictions."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from weft.core.errors import UserError
+from weft.core.kinds import Batch, Hypothesis, Pair
+from weft.core.trace import trace
+from weft.data.tokens import Tokeniser
+from weft.learn import checkpoint, snapshot
+from weft.learn.folder import RunFolder
+from weft.learn.world import pick_device
+from weft.nn.assemble import assemble
+from weft.nn.model import Seq2Seq
+from weft.search.decode import Plan, decode
+from weft.search.rules import Rules
+from weft.spec import Search, Spec
+
+
+@dataclass(frozen=True)
+class Output:
+    """One hypothesis as text: its rank score, its log-probability, and that of each symbol (the last is the end)."""
+
+    text: str
+    score: float
+    log_prob: float
+    tokens: tuple[str, ...]
+    token_scores: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a run says to one source, the best output first. `str()` of it is the best output's text."""
+
+    source: str
+    outputs: tuple[Output, ...]
+
+    @property
+    def text(self) -> str:
+        return self.outputs[0].text
+
+    @property
+    def score(self) -> float:
+        return self.outputs[0].score
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(o.text)}</td><td style='text-align:right'>{o.score:.3f}</td></tr>"
+            for o in self.outputs
+        )
+        head = f"<tr><th>{html.escape(self.source)} →</th><th>score</th></tr>"
+        return f"<table>{head}{rows}</table>"
+
+
+class Predictor:
+    """A model with its tokenisers and its way of searching."""
+
+    def __init__(
+        self, spec: Spec, source: Tokeniser, target: Tokeniser, model: Seq2Seq[Any], device: torch.device
+    ) -> None:
+        self.spec, self.source, self.target, self.model, self.device = spec, source, target, model, device
+
+    @classmethod
+    def load(cls, run: str | Path) -> Predictor:
+        """The best weights of a run folder."""
+        folder = RunFolder(run)
+        spec = folder.read_spec()
+        source, target = folder.read_tokenisers()
+        device = pick_device(spec.train.device)
+        model = assemble(spec, len(source), len(target))
+        snapshot.put_weights(_best_weights(folder), model)
+        return cls(spec, source, target, model.to(device).eval(), device)
+
+    def plan(self, search: Search | None = None, nbest: int = 1, prefix: str = "") -> Plan:
+        return make_plan(search or self.spec.search, self.target, nbest, prefix)
+
+    def predict(
+        self,
+        pairs: Sequence[Pair],
+        plan: Plan | None = None,
+        *,
+        first_line: int = 0,
+        batch_lines: int = 64,
+        tick: Callable[[int], None] | None = None,
+    ) -> list[Prediction]:
+        """A prediction for each pair's source, in order; an empty source has an empty output."""
+        plan = plan or self.plan()
+        asked = [i for i, pair in enumerate(pairs) if pair.source.strip()]
+        sources = self.source.encode_sources([pairs[i] for i in asked])
+        # line numbers matter to sampling: they are the input's, empty lines counted
+        lines = [first_line + i for i in asked]
+        found = decode(self.model, sources, plan, self.device, lines=lines, batch_lines=batch_lines, tick=tick)
+        made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
+        for i, hypotheses in zip(asked, found):
+            made[i] = Prediction(pairs[i].source, tuple(self._output(h) for h in hypotheses))
+        return made
+
+    def _output(self, hypothesis: Hypothesis) -> Output:
+        names = (*self.target.show(hypothesis.ids), "<end>")
+        text = self.target.decode(hypothesis.ids)
+        return Output(text, hypothesis.score, hypothesis.log_prob, names, hypothesis.token_scores)
+
+    @torch.inference_mode()
+    def alignment(self, pair: Pair, target: str) -> tuple[list[str], list[str], npt.NDArray[np.float32]]:
+        """Where the model looks while it writes `target`: source symbols, target symbols, weights (T, S).
+
+        A Transformer's weights are the mean over the heads of its last block.
+        """
+        sources, targets = self.source.encode_sources([pair]), [self.target.encode(target)]
+        batch = Batch.of(sources, targets).to(self.device)
+        with trace() as seen:
+            self.model(batch)
+        if not seen["decode.cross"]:
+            raise UserError(
+                "this model has no attention to show",
+                "setting decoder.attention.score",
+                "train one with an attention score",
+            )
+        names = self.source.show(batch.source[0].tolist()), self.target.show(batch.wanted[0].tolist())
+        return *names, _weights(seen["decode.cross"], len(names[1]))
+
+
+def _weights(noted: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
+    """(T, S) from what was noted: one (1, 1, S) a step, one (1, T, S) in all, or one (1, H, T, S) a block."""
+    last = noted[-1]
+    if last.dim() == 4:
+        weights = last[0].mean(0)
+    elif last.shape[1] == length:
+        weights = last[0]
+    else:
+        weights = torch.cat(noted, dim=1)[0]
+    found: npt.NDArray[np.float32] = weights.float().cpu().numpy()
+    return found
+
+
+def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "") -> Plan:
+    """The search of a spec, for outputs in the target's symbols."""
+    settings = search.model_dump(exclude={"no_repeat"})
+    rules = Rules(target.first, tuple(target.encode(prefix)) if prefix else (), search.no_repeat)
+    return Plan(**settings, nbest=nbest, rules=rules)
+
+
+def _best_weights(folder: RunFolder) -> dict[str, torch.Tensor]:
+    """The weights that `best` leads to, or of the last checkpoint while there is no evaluation yet."""
+    for link in ("best", "last"):
+        path = folder.path / link
+        if not path.exists():
+            continue
+        try:
+            return checkpoint.load(path, weights_only=True).weights
+        except checkpoint.Damaged as reason:
+            raise UserError(
+                f"the checkpoint that '{link}' leads to is damaged: {reason}",
+                str(path.resolve()),
+                "go on training with --resume, which falls back to the checkpoint before, or restore the folder",
+            ) from None
+    raise UserError(
+        "this run has no checkpoint yet", str(folder.path), "let it train, or go on with `weft train --resume`"
+    )

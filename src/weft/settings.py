@@ -1,0 +1,186 @@
+"""Putting a `Spec` together: the autopilot's values, then a file's, then the command line's; later ones win.
+
+A layer is a nested dictionary. `compose` merges layers, remembers where every value came from, and turns pydantic's
+complaints into errors that name the setting and the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from weft.core.errors import UserError, did_you_mean
+from weft.spec import Spec, TransformerDecoder, TransformerEncoder
+
+Layer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A spec and, for each dotted key, who said so: default, autopilot, file or flag."""
+
+    spec: Spec
+    origins: dict[str, str]
+
+
+def compose(*layers: tuple[str, Layer]) -> Composed:
+    """Merge named layers, the later over the earlier, into a checked Spec."""
+    merged: Layer = {}
+    origins: dict[str, str] = {}
+    for name, layer in layers:
+        layer = _with_kinds(layer, merged)
+        for key, value in flatten(layer):
+            put(merged, key, value)
+            origins[key] = name
+    try:
+        spec = Spec.model_validate(merged)
+    except ValidationError as error:
+        raise _readable(error, origins) from None
+    return Composed(spec, {key: origins.get(key, "default") for key, _ in flatten(spec.model_dump())})
+
+
+def read_file(path: str | Path) -> Layer:
+    """The settings in a YAML file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            f"cannot read the settings file: {error.strerror}", str(path), "check the name given to --config"
+        ) from None
+    try:
+        layer = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise UserError(
+            f"not valid YAML: {' '.join(str(error).split())}",
+            str(path),
+            "mend it; `weft config show` prints a whole example",
+        ) from None
+    if not isinstance(layer, dict):
+        raise UserError("a settings file holds keys and values", str(path), "see `weft config show` for the shape")
+    return layer
+
+
+def read_overrides(items: Sequence[str]) -> Layer:
+    """`["decoder.cell=gru", "train.rate=1e-3"]` as a layer."""
+    layer: Layer = {}
+    for item in items:
+        key, equals, text = item.partition("=")
+        if not equals or not key.strip():
+            raise UserError(
+                f"'{item}' is not a setting", f"--set {item}", "write key=value, such as --set train.rate=0.001"
+            )
+        put(layer, key.strip(), _value(text.strip()))
+    return layer
+
+
+def _value(text: str) -> Any:
+    """A YAML value; YAML 1.1 reads 1e-3 as text, which nobody means."""
+    value = yaml.safe_load(text)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def put(tree: Layer, key: str, value: Any) -> None:
+    """Set a dotted key in a nested dictionary."""
+    *path, leaf = key.split(".")
+    for name in path:
+        below = tree.get(name)
+        if not isinstance(below, dict):
+            below = tree[name] = {}
+        tree = below
+    tree[leaf] = value
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted keys and values of a nested dictionary."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
+    """The family that a layer's keys ask for, if they do: `decoder.cell` means recurrent, `encoder.heads` transformer."""
+    part = layer.get(side)
+    if not isinstance(part, Mapping):
+        return None
+    if "kind" in part:
+        return str(part["kind"])
+    if {"cell", "attention", "directions", "reverse"} & set(part):
+        return "recurrent"
+    if {"heads", "inner", "norm"} & set(part):
+        return "transformer"
+    return None
+
+
+def _with_kinds(layer: Layer, below: Layer) -> Layer:
+    """The layer with `kind` filled in, where its keys imply it and nothing below says it."""
+    layer = {name: dict(value) if isinstance(value, Mapping) else value for name, value in layer.items()}
+    for side in ("encoder", "decoder"):
+        part = layer.get(side)
+        if isinstance(part, dict) and "kind" not in part and "kind" not in below.get(side, {}):
+            part["kind"] = implied_kind(side, layer) or "recurrent"
+    return layer
+
+
+def _readable(error: ValidationError, origins: Mapping[str, str]) -> UserError:
+    """Pydantic's first complaint in Weft's three parts."""
+    first = error.errors()[0]
+    path = [str(p) for p in first["loc"] if p not in ("recurrent", "transformer")]
+    key, given = ".".join(path), first.get("input")
+    where = _where(key, origins)
+    known = "see `weft config show` for every setting and its meaning"
+    if first["type"] == "extra_forbidden":
+        parent = ".".join(path[:-1])
+        hint = did_you_mean(path[-1], _fields(path[:-1], first["loc"]))
+        return UserError(f"{key}: there is no such setting{' in ' + parent if parent else ''}; {hint}", where, known)
+    if first["type"] in ("literal_error", "union_tag_invalid"):
+        name = str(given.get("kind")) if isinstance(given, Mapping) else str(given)
+        key = key if first["type"] == "literal_error" else f"{key}.kind"
+        what = f"{key}: {name!r} is not known; {did_you_mean(name, _choices(first))}"
+        return UserError(what, _where(key, origins), known)
+    if first["type"] == "value_error":
+        what, _, todo = str(first["ctx"]["error"]).partition("; ")
+        return UserError(what if not key or "." in what.split()[0] else f"{key}: {what}", where, todo)
+    return UserError(f"{key}: {first['msg'][0].lower()}{first['msg'][1:]}, but it is {given!r}", where, known)
+
+
+def _where(key: str, origins: Mapping[str, str]) -> str:
+    """`setting decoder.cell (from flag)`, or for a rule over several settings, who changed what."""
+    if key in origins:
+        return f"setting {key} (from {origins[key]})"
+    said = [f"{k} (from {o})" for k, o in origins.items() if k.startswith(key) and o in ("flag", "file")]
+    return "settings " + ", ".join(said[:6]) if said else f"setting {key or 'tree'}"
+
+
+def _choices(problem: Any) -> list[str]:
+    text = problem["ctx"].get("expected") or problem["ctx"].get("expected_tags", "")
+    return [name.strip(" '") for name in text.replace(" or ", ", ").split(",")]
+
+
+def _fields(path: Sequence[str], loc: Sequence[Any]) -> list[str]:
+    """The names that a branch of the tree knows."""
+    model: type[BaseModel] = Spec
+    for name in path:
+        below = _model_of(model, name, "transformer" in loc)
+        if below is None:
+            return []
+        model = below
+    return list(model.model_fields)
+
+
+def _model_of(model: type[BaseModel], name: str, transformer: bool) -> type[BaseModel] | None:
+    kind = model.model_fields[name].annotation
+    options = [m for m in (get_args(kind) or (kind,)) if isinstance(m, type) and issubclass(m, BaseModel)]
+    wanted = [m for m in options if issubclass(m, TransformerEncoder | TransformerDecoder) == transformer]
+    return (wanted or options or [None])[0]

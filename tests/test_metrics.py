@@ -1,0 +1,237 @@
+"""Metrics against sacrebleu and hand-made numbers; the bootstrap against what it must say in clear cases."""
+
+from __future__ import annotations
+
+import math
+import random
+import subprocess
+import sys
+
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+
+from weft.score.metrics import BETTER, METRICS, is_better, score, signatures
+from weft.score.significance import Comparison, interval, paired_bootstrap
+
+TEXT = "the a cat dog sat ran on under mat, house. Über naïve 3.5 don't (so) — 猫 saw quickly"
+WORDS = TEXT.split()
+
+
+def spoiled(line: str, rate: float, rng: random.Random) -> str:
+    return " ".join(rng.choice(WORDS) if rng.random() < rate else word for word in line.split())
+
+
+def corpus(lines: int = 60, rate: float = 0.3, most: int = 1) -> tuple[list[str], list[list[str]]]:
+    """Outputs and one to `most` references a line; `rate` is how often an output word is wrong."""
+    rng = random.Random(lines)
+    truths = [" ".join(rng.choices(WORDS, k=rng.randint(1, 12))) for _ in range(lines)]
+    references = [[t] + [spoiled(t, 0.3, rng) + " extra" for _ in range(rng.randrange(most))] for t in truths]
+    return [spoiled(t, rate, rng) for t in truths], references
+
+
+def test_exact_counts_outputs_that_equal_any_reference() -> None:
+    assert METRICS["exact"].corpus(["a", "b", "c", "d "], [["a"], ["x", "b"], ["x"], ["d"]]) == 50.0
+
+
+def test_cer_is_edits_over_reference_characters() -> None:
+    # kitten → sitting: 3 edits of 7; abc is right: 0 of 3
+    assert METRICS["cer"].corpus(["kitten", "abc"], [["sitting"], ["abc"]]) == pytest.approx(100 * 3 / 10)
+
+
+def test_ter_is_edits_over_reference_tokens() -> None:
+    # one phone wrong and one missing, of 4; one too many, of 2
+    assert METRICS["ter"].corpus(["K AE P", "D AO G"], [["K AH P S"], ["D AO"]]) == pytest.approx(100 * 3 / 6)
+
+
+def test_ter_does_not_see_how_wide_the_spaces_are() -> None:
+    assert METRICS["ter"].corpus(["K  AE T "], [["K AE T"]]) == 0.0
+
+
+def test_the_nearest_reference_gives_the_edits_and_the_length() -> None:
+    assert METRICS["cer"].corpus(["abcd"], [["zzzzzzzzzz", "abce"]]) == pytest.approx(100 * 1 / 4)
+
+
+def test_the_order_of_equally_near_references_does_not_change_cer() -> None:
+    assert METRICS["cer"].corpus(["ab"], [["a", "abc"]]) == METRICS["cer"].corpus(["ab"], [["abc", "a"]])
+    assert METRICS["cer"].corpus(["ab"], [["a", "abc"]]) == pytest.approx(100 / 3)
+
+
+def test_empty_references_do_not_divide_by_zero() -> None:
+    assert score(["", ""], [[""], [""]])["cer"] == 0.0
+    assert METRICS["ter"].corpus(["a b"], [[""]]) == 200.0
+
+
+def test_bleu_and_chrf_equal_sacrebleu_with_one_reference() -> None:
+    outputs, references = corpus()
+    stream = [[targets[0] for targets in references]]
+    assert METRICS["bleu"].corpus(outputs, references) == BLEU().corpus_score(outputs, stream).score
+    assert METRICS["chrf"].corpus(outputs, references) == CHRF().corpus_score(outputs, stream).score
+
+
+def test_a_line_with_fewer_references_scores_as_if_its_own_were_repeated() -> None:
+    # A repeated reference changes neither BLEU nor chrF, so this padding is an independent right answer.
+    outputs, references = corpus(most=3)
+    streams = [[targets[min(i, len(targets) - 1)] for targets in references] for i in range(3)]
+    assert {len(targets) for targets in references} == {1, 2, 3}
+    assert METRICS["bleu"].corpus(outputs, references) == BLEU().corpus_score(outputs, streams).score
+    assert METRICS["chrf"].corpus(outputs, references) == CHRF().corpus_score(outputs, streams).score
+
+
+def test_an_empty_reference_is_a_reference_and_not_a_missing_one() -> None:
+    values = score(["", "one two three four"], [["", "something"], ["one two three four"]])
+    assert values == {"exact": 100.0, "cer": 0.0, "ter": 0.0, "bleu": pytest.approx(100), "chrf": pytest.approx(100)}
+
+
+def test_score_has_all_five_metrics_under_their_own_names() -> None:
+    assert list(score(["a"], [["a"]])) == ["exact", "cer", "ter", "bleu", "chrf"]
+    assert all(metric.name == name for name, metric in METRICS.items())
+
+
+def test_right_outputs_score_best_by_every_metric() -> None:
+    _, references = corpus()
+    values = score([targets[0] for targets in references], references)
+    wanted = {name: 100.0 if metric.better == "higher" else 0.0 for name, metric in METRICS.items()}
+    assert values == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize(
+    ("outputs", "references", "message"),
+    [
+        ([], [], "no outputs"),
+        (["a"], [["a"], ["b"]], "1 outputs but 2 lists"),
+        (["a", "b"], [["a"], []], "line 2: .*non-empty"),
+        (["ab"], ["ab"], "line 1: .*list of strings, got 'ab'"),
+    ],
+)
+def test_lines_that_cannot_be_scored_are_refused(
+    name: str, outputs: list[str], references: list[list[str]], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        METRICS[name].corpus(outputs, references)
+    with pytest.raises(ValueError, match=message):
+        paired_bootstrap(outputs, outputs, references, name)
+    with pytest.raises(ValueError, match=message):
+        interval(outputs, references, name)
+
+
+@pytest.mark.parametrize("name", BETTER)
+def test_better_follows_the_direction_of_the_metric(name: str) -> None:
+    higher = name in {"exact", "bleu", "chrf"}
+    assert is_better(name, 2.0, 1.0) is higher
+    assert is_better(name, 1.0, 2.0) is not higher
+    assert not is_better(name, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("name", BETTER)
+def test_nan_is_never_better_and_any_number_beats_none_and_nan(name: str) -> None:
+    assert not is_better(name, math.nan, None)
+    assert not is_better(name, math.nan, 1.0)
+    assert not is_better(name, math.nan, math.nan)
+    assert is_better(name, 0.0, None)
+    assert is_better(name, 0.0, math.nan)
+
+
+def test_an_unknown_metric_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ValueError, match="'blue' is not known; did you mean 'bleu'"):
+        is_better("blue", 1.0, None)
+    with pytest.raises(ValueError, match=r"'loss' is not known here; .*Known: exact, cer, ter, bleu, chrf"):
+        paired_bootstrap(["a"], ["a"], [["a"]], "loss")
+
+
+def test_signatures_are_those_of_sacrebleu_for_the_same_references() -> None:
+    outputs, references = corpus()
+    stream = [[targets[0] for targets in references]]
+    bleu, chrf = BLEU(), CHRF()
+    bleu.corpus_score(outputs, stream)
+    chrf.corpus_score(outputs, stream)
+    assert signatures(references) == {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+    assert "nrefs:var" in signatures(corpus(most=3)[1])["bleu"]
+
+
+def test_signatures_without_references_do_not_guess_their_number() -> None:
+    assert "tok:13a" in signatures()["bleu"]
+    assert all("nrefs" not in signature for signature in signatures().values())
+
+
+def test_importing_metrics_does_not_load_torch_or_sacrebleu() -> None:
+    code = "import sys, weft.score.metrics; sys.stdout.write(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not {"torch", "sacrebleu", "rapidfuzz", "numpy"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+def test_the_statistics_of_all_lines_give_the_corpus_metric(name: str, most: int, rate: float) -> None:
+    outputs, references = corpus(rate=rate, most=most)
+    outputs[3:6] = ["", "x", "  Q "]
+    references[5:7] = [[""], ["y", ""]]
+    found = paired_bootstrap(outputs, outputs[::-1], references, name, samples=1)
+    assert found.first == pytest.approx(METRICS[name].corpus(outputs, references), abs=1e-9)
+    assert found.second == pytest.approx(METRICS[name].corpus(outputs[::-1], references), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_single_line_gives_the_corpus_metric_and_no_width(name: str) -> None:
+    outputs, references = ["the cat sat on a mat"], [["the cat sat on the mat", "a cat"]]
+    value = pytest.approx(METRICS[name].corpus(outputs, references))
+    assert interval(outputs, references, name, samples=5) == (value, value)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_identical_systems_differ_by_nothing_and_p_is_one(name: str) -> None:
+    outputs, references = corpus(most=2)
+    value = pytest.approx(METRICS[name].corpus(outputs, references))
+    found = paired_bootstrap(outputs, list(outputs), references, name, samples=50)
+    assert found == Comparison(name, value, value, 0.0, 0.0, 0.0, 1.0)
+    assert not found.significant
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_clearly_better_system_is_significant_and_the_interval_leaves_out_zero(name: str) -> None:
+    good, references = corpus(rate=0.05)
+    bad, _ = corpus(rate=0.6)
+    found = paired_bootstrap(good, bad, references, name)
+    assert found.p < 0.01
+    assert found.significant
+    assert is_better(name, found.first, found.second)
+    assert found.low < found.difference < found.high
+    assert found.low > 0 or found.high < 0
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_exchanging_the_systems_turns_the_difference_and_keeps_p(name: str) -> None:
+    first, references = corpus(rate=0.25)
+    second, _ = corpus(rate=0.3)
+    there = paired_bootstrap(first, second, references, name, samples=100)
+    back = paired_bootstrap(second, first, references, name, samples=100)
+    assert back.p == there.p
+    assert (back.difference, back.low, back.high) == pytest.approx((-there.difference, -there.high, -there.low))
+
+
+def test_one_lucky_line_is_not_significant() -> None:
+    references = [[str(i)] for i in range(100)]
+    first = [str(i) for i in range(50)] + ["no"] * 50
+    second = ["no", *first[1:]]
+    found = paired_bootstrap(first, second, references, "exact")
+    assert found.difference == 1.0
+    assert not found.significant
+
+
+def test_the_interval_of_exact_is_close_to_the_binomial_one() -> None:
+    references = [["a"]] * 400
+    low, high = interval(["a"] * 100 + ["b"] * 300, references, "exact", samples=4000)
+    half = 100 * 1.96 * math.sqrt(0.25 * 0.75 / 400)
+    assert (low, high) == pytest.approx((25 - half, 25 + half), abs=0.6)
+
+
+def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
+    outputs, references = corpus()
+    assert interval(outputs, references, "cer", seed=1) == interval(outputs, references, "cer", seed=1)
+    assert interval(outputs, references, "cer", seed=1) != interval(outputs, references, "cer", seed=2)
+
+
+def test_fewer_than_one_sample_is_refused() -> None:
+    with pytest.raises(ValueError, match="samples must be at least 1, got 0"):
+        interval(["a"], [["a"]], "exact", samples=0)
