@@ -128,7 +128,8 @@ class Run:
             for name in ("exact", "cer", "ter", "bleu", "chrf", "loss")
             if line and line.get(name) is not None
         )
-        return f"<b>weft run</b> <code>{html.escape(str(self.path))}</code> {html.escape(self._headline())}<table>{rows}</table>"
+        title = f"<b>weft run</b> <code>{html.escape(str(self.path))}</code> {html.escape(self._headline())}"
+        return f"{title}<table>{rows}</table>"
 
 
 def _final_line(folder: RunFolder) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
-    """The family that a layer's keys ask for, if they do: `decoder.cell` means recurrent, `encoder.heads` transformer."""
+    """The family that a layer's keys ask for, if any: `decoder.cell` means recurrent, `heads` transformer."""
     part = layer.get(side)
     if not isinstance(part, Mapping):
         return None
@@ -183,4 +183,4 @@ def _model_of(model: type[BaseModel], name: str, transformer: bool) -> type[Base
     kind = model.model_fields[name].annotation
     options = [m for m in (get_args(kind) or (kind,)) if isinstance(m, type) and issubclass(m, BaseModel)]
     wanted = [m for m in options if issubclass(m, TransformerEncoder | TransformerDecoder) == transformer]
-    return (wanted or options or [None])[0]
+    return next(iter(wanted or options), None)

@@ -142,7 +142,7 @@ class TransformerDecoder(_Transformer):
 
 class Bridge(Part):
     kind: Literal["zeros", "last", "mean", "projected"] = "projected"
-    """What a recurrent decoder starts from: zeros, the encoder's last state, its mean state, or its last state through a layer."""
+    """What a recurrent decoder starts from: zeros, the encoder's last or mean state, or its last through a layer."""
     give: Literal["first", "every", "none"] = "first"
     """Where that summary is given: as the first state, also as an input of every step, or not at all."""
 
@@ -196,7 +196,7 @@ class Train(Part):
     evaluations: Count = 20
     """How many times the model is validated, spread over the budget (fewer if it would take a fifth of the time)."""
     valid_pairs: Count = 1000
-    """The most validation pairs that are decoded each time, evenly spread; the last evaluation of the best takes all."""
+    """The most validation pairs that are decoded each time, evenly spread."""
     seed: Annotated[int, Field(ge=0)] = 1
     """The seed of everything random."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

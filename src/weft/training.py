@@ -203,7 +203,7 @@ def _say_notes(prepared: Prepared, corpus: Corpus, spec: Spec, reporter: Reporte
         )
     if prepared.files.valid and (repeats := prepared.repeats()):
         reporter.note(
-            f"{repeats:,} of {len(prepared.valid):,} validation pairs are training pairs too: scores will flatter the model"
+            f"{repeats:,} of {len(prepared.valid):,} validation pairs are training pairs too: scores will flatter"
         )
 
 

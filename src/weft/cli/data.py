@@ -90,9 +90,8 @@ def _examples(prepared: Any, spec: Any) -> None:
 
     sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
     source, target = prepared.tokenisers(sides[0], sides[1], spec.embed.shared)
-    common.show(
-        f"source symbols: {len(source):,} ({spec.source.tokens}); target symbols: {len(target):,} ({spec.target.tokens})"
-    )
+    counts = [f"{len(t):,} {name} symbols ({t.kind})" for name, t in (("source", source), ("target", target))]
+    common.show("; ".join(counts))
     for pair in islice(prepared.training(), 5):
         shown = " ".join(source.show(source.encode_sources([pair])[0]))
         common.show(

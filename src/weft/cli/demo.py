@@ -43,7 +43,7 @@ def demo(
     common.show(
         f"Learning to write dates as ISO 8601: {counts[0]:,} dates of ten languages to learn from, "
         f"{counts[1]:,} to validate on, {counts[2]:,} of other days to test with.",
-        f"The same from the command line:  weft train {data}/train.tsv --valid {data}/valid.tsv --tag 3 --budget {budget}",
+        f"By hand:  weft train {data}/train.tsv --valid {data}/valid.tsv --tag 3 --budget {budget}",
         "",
     )
     run = train(

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from weft.core.masks import lengths_to_mask
 
 PAD, UNKNOWN, START, END = 0, 1, 2, 3
+Ids = Sequence[int] | npt.NDArray[np.int64]
 SPECIALS = ("<pad>", "<unknown>", "<start>", "<end>")
 
 
@@ -41,7 +44,7 @@ class Batch:
     target_mask: Tensor  # (B, T)
 
     @classmethod
-    def of(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
+    def of(cls, sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
         """Pad, and shift the target: the only place where that is done."""
         source, source_mask = padded(sources, after=END)
         wanted, target_mask = padded(targets, after=END)
@@ -62,7 +65,7 @@ class Batch:
         return Batch(*moved)
 
 
-def padded(rows: Sequence[Sequence[int]], after: int) -> tuple[Tensor, Tensor]:
+def padded(rows: Sequence[Ids], after: int) -> tuple[Tensor, Tensor]:
     """Rows of ids, each followed by `after`, as one PAD-filled matrix and its mask."""
     lengths = torch.tensor([len(row) + 1 for row in rows])
     ids = torch.full((len(rows), int(lengths.max())), PAD, dtype=torch.long)

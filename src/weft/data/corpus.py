@@ -36,7 +36,7 @@ class _Mapped:
         self.lengths = (np.diff(self._rows) + 1).astype(np.int32)
         self.release()
 
-    def __getitem__(self, row: int) -> npt.NDArray[Any]:
+    def __getitem__(self, row: int) -> Ints:
         return self._ids[self._rows[row] : self._rows[row + 1]].astype(np.int64)
 
     def release(self) -> None:

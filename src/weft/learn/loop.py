@@ -1,7 +1,7 @@
 """The training loop: steps, reports, evaluations and checkpoints over a budget, by one process or several.
 
-Everything that happens is a function of the progress and the share of the budget spent, so that a run of steps or epochs
-that is killed anywhere and resumed goes the same way to the last bit.
+Everything that happens is a function of the progress and the share of the budget spent, so that a run of steps or
+epochs that is killed anywhere and resumed goes the same way to the last bit.
 """
 
 from __future__ import annotations
@@ -155,6 +155,7 @@ class Trainer:
         rate = self.spec.train.rate * rate_at(self.share, self.spec.train.schedule, self.spec.train.warmup)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
+        self._tick()  # what an evaluation or a save took is not the step's
         before = self.progress.seconds
         total, count = self._gradients(rows)
         gradient = float(shorten(self.model, self.spec.train.clip))
@@ -262,8 +263,10 @@ class Trainer:
         progress, metric = self.progress, self.spec.train.select
         progress.evaluated_step = progress.step
         progress.evaluations = int(self.share * self.spec.train.evaluations)
-        if is_better(metric, found.metrics[metric], progress.best_score) or progress.best_step < 0:
-            progress.best_step, progress.best_score, progress.stale = progress.step, found.metrics[metric], 0
+        score, loss = found.metrics[metric], found.metrics["loss"]
+        draw = score == progress.best_score and is_better("loss", loss, progress.best_loss)
+        if is_better(metric, score, progress.best_score) or draw or progress.best_step < 0:
+            progress.best_step, progress.best_score, progress.best_loss, progress.stale = progress.step, score, loss, 0
         else:
             progress.stale += 1
         patience = self.spec.train.patience

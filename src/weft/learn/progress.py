@@ -38,6 +38,7 @@ class Progress:
     evaluation_seconds: float = 0.0  # what it took
     best_step: int = -1
     best_score: float | None = None
+    best_loss: float | None = None
     stale: int = 0  # evaluations since the best
     stopped_early: bool = False
     finished: bool = False

@@ -6,10 +6,13 @@ import json
 import math
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from weft.learn.validate import Example
+
+SECONDS_BETWEEN_LINES = 2.0
 
 
 class Log:
@@ -75,7 +78,7 @@ class Plain:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._best, self._doing, self._tenths = "", "", -1
+        self._best, self._doing, self._tenths, self._said = "", "", -1, 0.0
 
     def _say(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
@@ -93,7 +96,10 @@ class Plain:
             self._say(f"{doing}: {rows:,} rows, {share:.0%}")
 
     def report(self, line: dict[str, Any]) -> None:
-        self._say(f"{describe(line)}{self._best}")
+        """Not more often than people read."""
+        if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = time.monotonic()
+            self._say(f"{describe(line)}{self._best}")
 
     def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
         self._best = f" · best {line['metric']} {line['best_score']:.2f}"

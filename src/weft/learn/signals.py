@@ -15,7 +15,7 @@ class Signals:
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """Inside, the first signal sets `came`. Outside the main thread (a notebook's, a server's) nothing is caught."""
+        """Inside, the first signal sets `came`. Outside the main thread nothing is caught."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -44,7 +44,7 @@ class World:
         parameters = list(model.parameters())
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         flat = self.sum(torch.cat([g.flatten() for g in grads]))
-        for parameter, part in zip(parameters, flat.split([p.numel() for p in parameters])):
+        for parameter, part in zip(parameters, torch.split(flat, [p.numel() for p in parameters])):
             parameter.grad = part.view_as(parameter).clone()
 
     def agree(self, value: T) -> T:

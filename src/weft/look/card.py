@@ -48,7 +48,8 @@ def card(
 def _sentence(spec: Spec) -> str:
     encoder, decoder = spec.encoder, spec.decoder
     if encoder.kind == "recurrent":
-        reads = f"{'a bidirectional' if encoder.directions == 'both' else 'a forward'} {encoder.cell} of {encoder.layers}×{encoder.width}"
+        way = "bidirectional" if encoder.directions == "both" else "forward"
+        reads = f"a {way} {encoder.cell} of {encoder.layers}×{encoder.width}"
     else:
         reads = f"a Transformer of {encoder.layers}×{encoder.width}"
     if decoder.kind == "recurrent":
@@ -67,7 +68,7 @@ def _scores(final: Mapping[str, Any]) -> list[str]:
     return [
         "## Measured",
         "",
-        f"The checkpoint of step {final['step']:,}, decoded by {final['search']} on {final['pairs']:,} validation pairs:",
+        f"Step {final['step']:,}, decoded by {final['search']}, on {final['pairs']:,} validation pairs:",
         "",
         "| metric | value | |",
         "|---|---:|---|",

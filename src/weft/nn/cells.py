@@ -70,7 +70,7 @@ class Gru(Recurrence):
 
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         (before,) = state
-        for_gates, for_candidate = inputs.split([2 * self.width, self.width], dim=-1)
+        for_gates, for_candidate = torch.split(inputs, [2 * self.width, self.width], dim=-1)
         z, r = torch.sigmoid(for_gates + self.gates(before)).chunk(2, dim=-1)
         h = torch.lerp(before, torch.tanh(for_candidate + self.candidate(r * before)), z)
         return h, (h,)

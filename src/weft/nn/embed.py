@@ -11,7 +11,7 @@ from weft.nn.positions import NoPositions
 
 
 class Embed(nn.Module):
-    """A table of vectors, scaled by √E, with positions, dropout, and a projection where the next part is of another width."""
+    """Vectors from a table, times √E, projected if the next part is of another width; then positions and dropout."""
 
     def __init__(self, table: nn.Embedding, width: int, positions: NoPositions, dropout: float) -> None:
         super().__init__()

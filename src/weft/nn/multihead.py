@@ -30,7 +30,7 @@ class MultiHead(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """(B, T, D) → (B, H, T, d)"""
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:
         """Split queries, keys and values to the output (B, T, D); `mask` is True where a key may be seen."""
@@ -53,7 +53,8 @@ class FeedForward(nn.Sequential):
     """W₂ max(0, W₁ x + b₁) + b₂"""
 
     def __init__(self, width: int, inner: int, dropout: float) -> None:
-        super().__init__(nn.Linear(width, inner), nn.ReLU(), nn.Dropout(dropout), nn.Linear(inner, width))
-        for layer in (self[0], self[3]):
+        first, second = nn.Linear(width, inner), nn.Linear(inner, width)
+        super().__init__(first, nn.ReLU(), nn.Dropout(dropout), second)
+        for layer in (first, second):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)

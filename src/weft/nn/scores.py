@@ -21,14 +21,15 @@ class Dot(nn.Module):
         return keys
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        return query @ keys.transpose(1, 2)  # (B, T, S)
+        return torch.matmul(query, keys.transpose(1, 2))  # (B, T, S)
 
 
 class Scaled(Dot):
     """q·k / √d"""
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        return super().forward(query, keys) / keys.shape[-1] ** 0.5
+        scores = super().forward(query, keys)
+        return torch.div(scores, keys.shape[-1] ** 0.5)
 
 
 class Bilinear(Dot):
@@ -58,4 +59,4 @@ class Additive(nn.Module):
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         fit = torch.tanh(self.of_query(query)[:, :, None] + keys[:, None])  # (B, T, S, D)
-        return fit @ self.weight  # (B, T, S)
+        return torch.matmul(fit, self.weight)  # (B, T, S)

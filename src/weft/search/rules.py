@@ -24,7 +24,7 @@ class Rules:
     no_repeat: int = 0
 
     def apply(self, log_probs: Tensor, written: Tensor, limits: Tensor) -> Tensor:
-        """Log-probabilities (N, V) after `written` (N, t), with what is forbidden at −∞; `limits` (N,) are the most symbols."""
+        """Log-probabilities (N, V) after `written` (N, t), with what is forbidden at −∞; `limits` (N,): the most."""
         place = written.shape[1]
         if place < len(self.prefix):
             return only(log_probs, self.prefix[place])
@@ -44,7 +44,7 @@ def forbid(log_probs: Tensor, first_symbol: int) -> Tensor:
 
 
 def only(log_probs: Tensor, symbol: int) -> Tensor:
-    """Everything but one symbol forbidden; it keeps its log-probability (a finite one, should it have been forbidden)."""
+    """Everything but one symbol forbidden; that keeps its log-probability, or gets a finite one."""
     kept = torch.full_like(log_probs, NEVER)
     kept[:, symbol] = log_probs[:, symbol].clamp(min=-1e4)
     return kept
