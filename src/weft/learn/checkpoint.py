@@ -2,7 +2,8 @@
 
 A checkpoint is a folder `step-001200` with `weights.safetensors` (what predicts), `optimiser.safetensors` (what
 training needs besides: raw weights, moments, random states) and `progress.json`, which holds the sums of the other two
-and of itself. It is written aside, synced and renamed. The one before the last is kept, so that a damaged last costs little.
+and of itself. It is written aside, synced and renamed. The one before the last is kept, so that a damaged last costs
+little.
 """
 
 from __future__ import annotations

@@ -1,0 +1,58 @@
+"""What the tests share: a cache of their own, a small trained run, and the way to the real data."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from weft.api import Run
+
+SMALL = {"encoder.width": 32, "decoder.width": 32, "embed.width": 32}
+
+
+def made_up_pairs(count: int = 200, seed: int = 1) -> list[tuple[str, str]]:
+    """Words of four to eight letters and the same words reversed, no word twice."""
+    draw = random.Random(seed)
+    words: dict[str, None] = {}
+    while len(words) < count:
+        words["".join(draw.choices("abcdefgh", k=draw.randint(4, 8)))] = None
+    return [(word, word[::-1]) for word in words]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or fills the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WEFT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def tiny_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pairs of `tiny_run`, as a TSV file."""
+    path = tmp_path_factory.mktemp("tiny") / "pairs.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in made_up_pairs()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tiny_pairs: Path) -> Run:
+    """A run of a few steps on made-up pairs. It is shared: copy its folder (`shutil.copytree`) to change anything."""
+    import weft
+
+    return weft.train(tiny_pairs, out=tiny_pairs.with_name("run"), steps=12, settings=SMALL)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data that WEFT_DATA names."""
+    given = os.environ.get("WEFT_DATA")
+    if not given:
+        pytest.skip("WEFT_DATA is not set: it names the folder that holds multi30k and the other data sets")
+    return Path(given)

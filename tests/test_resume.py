@@ -1,0 +1,279 @@
+"""Killed, resumed, interrupted, shared among processes: a run of steps ends the same to the last bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from weft.core.errors import UserError, WeftError
+from weft.learn import checkpoint
+from weft.learn.report import Quiet
+
+CLOCKS = {"seconds", "tokens_per_second"}
+SMALL = ["encoder.width=48", "decoder.width=48", "embed.width=48", "train.batch_tokens=256", "train.valid_pairs=60"]
+
+
+def write_pairs(path: Path, count: int = 400) -> Path:
+    draw = random.Random(1)
+    words = {"".join(draw.choices("abcdefgh", k=draw.randint(2, 8))) for _ in range(count)}
+    path.write_text("".join(f"{w}\t{w[::-1].upper()}\n" for w in sorted(words)), encoding="utf-8")
+    return path
+
+
+def command(pairs: Path, out: Path, steps: int, *more: str) -> list[str]:
+    settings = [part for setting in SMALL for part in ("--set", setting)]
+    return ["-m", "weft", "train", str(pairs), "--out", str(out), "--steps", str(steps), *settings, *more]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "dumb"}
+
+
+def start(arguments: list[str], launcher: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, *launcher, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors.decode()
+
+
+def log_without_clocks(run: Path) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [{k: v for k, v in line.items() if k not in CLOCKS} for line in lines]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert log_without_clocks(one) == log_without_clocks(other)
+    for link in ("best", "last"):
+        assert (one / link).resolve().name == (other / link).resolve().name
+        for name in (checkpoint.WEIGHTS, checkpoint.OPTIMISER):
+            first, second = load_file(one / link / name), load_file(other / link / name)
+            assert first.keys() == second.keys()
+            assert all(bool((first[k] == second[k]).all()) for k in first), f"{link}/{name} differs"
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def wait_until_saving(run: Path, process: subprocess.Popen[bytes], after: float) -> None:
+    """Return when a half-written checkpoint is seen, `after` seconds from now or later."""
+    until = time.monotonic() + after
+    while process.poll() is None:
+        if time.monotonic() > until and any((run / "checkpoints").glob(".step-*.part")):
+            return
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_twenty_random_instants_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    pairs, steps = write_pairs(tmp_path / "pairs.tsv"), 1200
+    finish(start(command(pairs, tmp_path / "whole", steps)))
+    draw, kills = random.Random(7), 0
+    run = tmp_path / "killed"
+    while kills < 20:
+        process = start(command(pairs, run, steps, "--resume"))
+        if kills % 3 == 0:  # in the middle of saving; otherwise wherever it is: importing, stepping, validating
+            wait_until_saving(run, process, after=draw.uniform(0, 0.5))
+        else:
+            time.sleep(draw.uniform(1.5, 5.0))
+        if process.poll() is not None:
+            break
+        kill(process)
+        kills += 1
+    assert kills >= 15, "the run was over before it could be killed often enough: make it longer"
+    finish(start(command(pairs, run, steps, "--resume")))
+    assert_same_run(tmp_path / "whole", run)
+
+
+@pytest.mark.slow
+def test_sigterm_saves_within_seconds_and_the_resumed_run_is_the_same(tmp_path: Path) -> None:
+    pairs, run = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "stopped"
+    finish(start(command(pairs, tmp_path / "whole", 300)))
+    process = start(command(pairs, run, 300))
+    while not (run / "log.jsonl").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    asked = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - asked < 20
+    assert process.returncode == 130
+    assert "everything is saved" in errors.decode()
+    assert "--resume" in errors.decode()
+    finish(start(command(pairs, run, 300, "--resume")))
+    assert_same_run(tmp_path / "whole", run)
+
+
+@pytest.mark.slow
+def test_two_processes_follow_the_same_loss_as_one_and_resume_exactly(tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    two = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    plain = ("--set", "train.dropout=0")
+    finish(start(command(pairs, tmp_path / "one", 60, *plain)))
+    finish(start(command(pairs, tmp_path / "two", 60, *plain), two))
+    one, both = (
+        [line["loss"] for line in log_without_clocks(tmp_path / name) if line["kind"] == "report"]
+        for name in ("one", "two")
+    )
+    assert both == pytest.approx(one, rel=1e-3)
+    process = start(command(pairs, tmp_path / "again", 60, *plain), two)
+    while not (tmp_path / "again" / "last").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    kill(process)
+    finish(start(command(pairs, tmp_path / "again", 60, *plain, "--resume"), two))
+    assert_same_run(tmp_path / "two", tmp_path / "again")
+
+
+def train(pairs: Path, out: Path, steps: int = 40, **more: object) -> None:
+    import weft
+
+    weft.train(str(pairs), out=out, steps=steps, settings=SMALL, **more)  # type: ignore[arg-type]
+
+
+class Listener(Quiet):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    return write_pairs(tmp_path / "pairs.tsv", 150)
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
+def test_a_damaged_last_checkpoint_is_told_and_the_one_before_it_is_used(
+    pairs: Path, tmp_path: Path, damage: str
+) -> None:
+    train(pairs, tmp_path / "whole")
+    train(pairs, tmp_path / "run")
+    (tmp_path / "run" / "log.jsonl").write_text(
+        "".join(
+            line + "\n"
+            for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+            if '"kind": "final"' not in line
+        )
+    )
+    weights = (tmp_path / "run" / "last").resolve() / checkpoint.OPTIMISER
+    content = bytearray(weights.read_bytes())
+    if damage == "flip":
+        content[len(content) // 2] ^= 1
+        weights.write_bytes(content)
+    elif damage == "cut":
+        weights.write_bytes(content[: len(content) // 2])
+    else:
+        weights.unlink()
+    listener = Listener()
+    train(pairs, tmp_path / "run", resume=True, reporter=listener)
+    assert any("damaged" in note and "the one before" in note for note in listener.notes)
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_a_full_disk_leaves_the_checkpoint_before_whole_and_says_so(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = checkpoint.save_file, []
+
+    def full(tensors: object, path: Path) -> None:
+        calls.append(path)
+        if len(calls) > 4:
+            raise OSError(28, "No space left on device")
+        real(tensors, path)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(UserError) as caught:
+        train(pairs, tmp_path / "run")
+    assert "No space left on device" in caught.value.what
+    assert "is whole" in caught.value.what
+    assert "--resume" in caught.value.todo
+    monkeypatch.undo()
+    train(pairs, tmp_path / "whole")
+    train(pairs, tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_a_loss_that_is_not_finite_stops_with_the_last_good_weights(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from weft.learn.loop import Trainer
+
+    real = Trainer._loss
+
+    def broken(self: Trainer, batch: object) -> object:
+        loss = real(self, batch)  # type: ignore[arg-type]
+        return loss * float("nan") if self.progress.step == 25 else loss
+
+    monkeypatch.setattr(Trainer, "_loss", broken)
+    with pytest.raises(WeftError) as caught:
+        train(pairs, tmp_path / "run")
+    assert "step 25" in caught.value.what
+    assert "last good weights are saved" in caught.value.what
+    assert "train.rate" in caught.value.todo
+    weights = load_file(tmp_path / "run" / "last" / checkpoint.WEIGHTS)
+    assert all(bool(w.isfinite().all()) for w in weights.values())
+
+
+def test_a_run_folder_is_locked_while_in_use(pairs: Path, tmp_path: Path) -> None:
+    from weft.learn.folder import RunFolder
+
+    train(pairs, tmp_path / "run", steps=5)
+    with RunFolder(tmp_path / "run").locked(), pytest.raises(UserError, match="another process is training"):
+        train(pairs, tmp_path / "run", steps=5, resume=True)
+
+
+def test_patience_ends_a_run_early(pairs: Path, tmp_path: Path) -> None:
+    import weft
+
+    settings = [*SMALL, "train.patience=2", "train.rate=1e-9", "train.average=0", "train.select=exact"]
+    weft.train(str(pairs), out=tmp_path / "run", steps=400, settings=settings)
+    assert log_without_clocks(tmp_path / "run")[-1]["steps"] < 200
+
+
+def test_resuming_a_finished_run_changes_nothing(pairs: Path, tmp_path: Path) -> None:
+    train(pairs, tmp_path / "run")
+    before = (tmp_path / "run" / "log.jsonl").read_bytes()
+    train(pairs, tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "log.jsonl").read_bytes() == before
+
+
+def test_a_wall_clock_budget_ends_in_time(pairs: Path, tmp_path: Path) -> None:
+    import weft
+
+    began = time.monotonic()
+    weft.train(str(pairs), out=tmp_path / "run", budget="6s", settings=SMALL)
+    # a generous bound: what matters is that validation and the end are inside the budget, not added to it
+    assert time.monotonic() - began < 15
+
+
+def test_init_starts_from_the_weights_of_another_run(pairs: Path, tmp_path: Path) -> None:
+    import weft
+
+    train(pairs, tmp_path / "first", steps=60)
+    other = write_pairs(tmp_path / "other.tsv", 90)
+    weft.train(str(other), out=tmp_path / "second", steps=1, init=tmp_path / "first", settings=["train.rate=1e-9"])
+    old = load_file(tmp_path / "first" / "best" / checkpoint.WEIGHTS)
+    new = load_file(tmp_path / "second" / "best" / checkpoint.WEIGHTS)
+    assert old.keys() == new.keys()
+    assert all(bool(((old[k] - new[k]).abs() < 1e-5).all()) for k in old)
