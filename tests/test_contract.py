@@ -296,7 +296,7 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     rotary = spec_of(name).embed.positions == "rotary"
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None, f"{key} is not used"
-        if key.endswith("key.bias") and (".cross." in key or not rotary):
+        if key.endswith(".key.bias") and (".cross." in key or not rotary):
             # q·(k + b) moves all scores of a query alike, and softmax does not see that
             assert parameter.grad.abs().amax() < 1e-9
         else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.core.kinds import PAD
+from weft.nn.dropout import Dropout
 from weft.nn.positions import NoPositions
 
 
@@ -18,7 +19,7 @@ class Embed(nn.Module):
         self.table, self.positions, self.width = table, positions, width
         own = table.embedding_dim
         self.project: nn.Module = nn.Identity() if own == width else nn.Linear(own, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scale = own**0.5
 
     def forward(self, ids: Tensor, start: int = 0) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from weft.core.kinds import Memory
 from weft.core.masks import last_real, reverse_real
 from weft.core.trace import note
+from weft.nn.dropout import Dropout
 from weft.nn.embed import Embed
 from weft.nn.multihead import FeedForward, MultiHead
 from weft.nn.positions import NoPositions
@@ -21,7 +22,7 @@ class RecurrentEncoder(nn.Module):
     def __init__(self, embed: Embed, reader: Reader, width: int, reverse: bool, dropout: float) -> None:
         super().__init__()
         self.embed, self.reader, self.width, self.reverse = embed, reader, width, reverse
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, source: Tensor, mask: Tensor) -> Memory:
         x = self.embed(reverse_real(source, mask) if self.reverse else source)
@@ -40,7 +41,7 @@ class EncoderBlock(nn.Module):
         self.positions = positions
         self.attention, self.feed = MultiHead(width, heads), FeedForward(width, inner, dropout)
         self.attention_norm, self.feed_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         look, y = self.attention, self.attention_norm(x)

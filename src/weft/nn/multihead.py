@@ -13,6 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from weft.core.masks import hide
 from weft.core.trace import note, tracing
+from weft.nn.dropout import Dropout
 
 
 class MultiHead(nn.Module):
@@ -54,7 +55,7 @@ class FeedForward(nn.Sequential):
 
     def __init__(self, width: int, inner: int, dropout: float) -> None:
         first, second = nn.Linear(width, inner), nn.Linear(inner, width)
-        super().__init__(first, nn.ReLU(), nn.Dropout(dropout), second)
+        super().__init__(first, nn.ReLU(), Dropout(dropout), second)
         for layer in (first, second):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)

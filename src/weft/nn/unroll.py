@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from weft.core.masks import last_real, reverse_real
 from weft.nn.cells import Recurrence
+from weft.nn.dropout import Dropout
 
 Layers = tuple[tuple[Tensor, ...], ...]
 
@@ -44,7 +45,7 @@ class Stack(nn.Module):
     def __init__(self, cells: Sequence[Recurrence], dropout: float) -> None:
         super().__init__()
         self.cells = nn.ModuleList(cells)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, rows: int, final: tuple[Tensor, ...]) -> Layers:
         """The first states: zeros, or what `final` holds for each layer."""
@@ -74,7 +75,7 @@ class Reader(nn.Module):
     def __init__(self, forwards: Sequence[Recurrence], backwards: Sequence[Recurrence], dropout: float) -> None:
         super().__init__()
         self.forwards, self.backwards = nn.ModuleList(forwards), nn.ModuleList(backwards)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """(B, T, I), (B, T) → the top states (B, T, D) and each layer's last one (B, D)."""

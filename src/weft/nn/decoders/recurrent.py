@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from weft.core.kinds import Memory
 from weft.nn.attention import Attention, Looked
+from weft.nn.dropout import Dropout
 from weft.nn.embed import Embed
 from weft.nn.unroll import Layers, Stack
 
@@ -55,7 +56,7 @@ class RecurrentDecoder(nn.Module):
         self.embed, self.stack, self.width, self.memory_width = embed, stack, width, memory_width
         self.attention, self.feed, self.every = attention, feed and attention is not None, every
         self.join = nn.Linear(width + memory_width, width) if attention is not None else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def start(self, memory: Memory) -> RecurrentState:
         rows = memory.states.shape[0]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from weft.core.kinds import Memory
 from weft.core.masks import causal
+from weft.nn.dropout import Dropout
 from weft.nn.embed import Embed
 from weft.nn.multihead import FeedForward, MultiHead
 from weft.nn.positions import NoPositions
@@ -48,7 +49,7 @@ class DecoderBlock(nn.Module):
         self.own, self.cross = MultiHead(width, heads), MultiHead(width, heads, memory_width)
         self.feed = FeedForward(width, inner, dropout)
         self.own_norm, self.cross_norm, self.feed_norm = (nn.LayerNorm(width) for _ in range(3))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def of_source(self, states: Tensor) -> KeysValues:
         return self.cross.split(self.cross.key(states)), self.cross.split(self.cross.value(states))
