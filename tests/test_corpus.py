@@ -1,4 +1,4 @@
-"""Encoded corpora on disk and what is prepared from files: whole or absent, made once, with nothing of validation in training."""
+"""Corpora on disk and what is prepared from files: whole or absent, made once, validation kept out of training."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ def plan(kind: str, **more: Any) -> Plan:
     return Plan(kind, **{"longest_ratio": 1.0, "longest_extra": 2, "rules": rules, **more})
 
 
-def found(model: Any, lines: Sequence[Sequence[int]], how: Plan, **more: Any) -> list[list[Hypothesis]]:
-    return decode(model, lines, how, CPU, **more)
+def found(model: Any, read: Sequence[Sequence[int]], how: Plan, **more: Any) -> list[list[Hypothesis]]:
+    return decode(model, read, how, CPU, **more)
 
 
 KINDS = {
@@ -139,10 +139,10 @@ def test_nbest_widens_a_beam_that_is_too_narrow_for_it() -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_a_wider_beam_finds_better_outputs_on_the_whole(alpha: float) -> None:
-    lines = sources(100)
+    lines = sources(40, longest=4)
     totals = [
         sum(each[0].score for each in found(Table(2), lines, plan("beam", width=width, length_penalty=alpha)))
-        for width in (1, 4, 300)
+        for width in (1, 4, 100)
     ]
     assert totals == sorted(totals)
     assert totals[0] < totals[2] - 1
@@ -384,7 +384,8 @@ def test_a_prediction_does_not_depend_on_its_batch(family: str, kind: str) -> No
     lines = [[rng.randrange(4, 20) for _ in range(rng.randint(1, 12))] for _ in range(60)]
     how = Plan(kind, width=4, nbest=2 if kind == "beam" else 1, longest_ratio=1.0, longest_extra=3)
     wanted = found(model, lines, how, batch_lines=1)
-    assert len({h.ids for ours in wanted for h in ours}) > 30
+    assert len({h.ids for ours in wanted for h in ours}) > 10
+    assert len({round(ours[0].score, 5) for ours in wanted}) > 50  # the source matters
     order = rng.sample(range(60), 60)
     for batch_lines, places in ((7, range(60)), (60, range(60)), (7, order), (60, order)):
         ours = found(model, [lines[p] for p in places], how, batch_lines=batch_lines)

@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 from weft.core.kinds import Pair
 from weft.data.pairs import Columns, read_pairs
+from weft.data.prepare import keep_given
 from weft.learn.budget import parse_seconds
 from weft.learn.folder import RunFolder
-from weft.learn.report import Quiet, Reporter
+from weft.learn.report import Log, Quiet, Reporter
 from weft.learn.validate import Validator
 from weft.score.metrics import signatures
 from weft.score.significance import Comparison, paired_bootstrap
@@ -25,8 +26,6 @@ from weft.serve.predictor import Prediction, Predictor
 from weft.settings import Layer, put, read_file, read_overrides
 from weft.spec import Search, Spec
 from weft.training import Job, run_job
-
-Line = str | Pair | tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,6 @@ class Run:
 
 
 def _final_line(folder: RunFolder) -> dict[str, Any]:
-    from weft.learn.report import Log
-
     line = Log(folder.log).last()
     return line if line.get("kind") == "final" else {}
 
@@ -177,6 +174,10 @@ def train(
     (`{"decoder.cell": "gru"}`) or as `--set` takes them (`["decoder.cell=gru"]`). `budget` is "10m" or seconds.
     """
     flags = _overrides(settings)
+    if (listed := _listed(pairs)) is not None:  # written to a file first, so that the run can be resumed
+        pairs = keep_given(listed)
+        tag = "tag" if any(pair.tag for pair in listed) else None
+        features = "features" if any(pair.features for pair in listed) else None
     given = {
         "data.source": source,
         "data.target": target,
@@ -213,12 +214,12 @@ def _overrides(settings: Mapping[str, Any] | Sequence[str]) -> Layer:
     return layer
 
 
-def _paths(pairs: Any) -> tuple[str, ...]:
-    """File names; pairs that are given as a list are written to a file first, so that a run can be resumed."""
-    if isinstance(pairs, str | Path):
-        return (str(pairs),)
-    if all(isinstance(item, str | Path) for item in pairs):
-        return tuple(str(item) for item in pairs)
-    from weft.data.prepare import keep_given
+def _listed(pairs: Any) -> list[Pair] | None:
+    """The pairs, if they are given as a list of pairs and not as file names."""
+    if isinstance(pairs, str | Path) or all(isinstance(item, str | Path) for item in pairs):
+        return None
+    return [item if isinstance(item, Pair) else Pair(*item) for item in pairs]
 
-    return (keep_given([item if isinstance(item, Pair) else Pair(*item) for item in pairs]),)
+
+def _paths(paths: Any) -> tuple[str, ...]:
+    return (str(paths),) if isinstance(paths, str | Path) else tuple(str(path) for path in paths)

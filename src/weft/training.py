@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from weft.nn.assemble import assemble
 from weft.nn.model import Seq2Seq
 from weft.score.metrics import signatures
 from weft.serve.predictor import Predictor, make_plan
-from weft.settings import Composed, Layer, compose, flatten
+from weft.settings import Composed, Layer, compose, flatten, put
 from weft.spec import Data, Spec
 
 FINAL_PAIRS = 2000  # validation pairs that the finished model is scored on
@@ -82,9 +83,7 @@ def run_job(job: Job, reporter: Reporter) -> Path:
     return folder.path
 
 
-def _locked_by_first(folder: RunFolder, world: World) -> Any:
-    from contextlib import nullcontext
-
+def _locked_by_first(folder: RunFolder, world: World) -> AbstractContextManager[None]:
     return folder.locked() if world.first else nullcontext()
 
 
@@ -140,8 +139,6 @@ def _files(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
 
 def _merged(*layers: Layer) -> Layer:
     merged: Layer = {}
-    from weft.settings import put
-
     for layer in layers:
         for key, value in flatten(layer):
             put(merged, key, value)

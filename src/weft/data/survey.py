@@ -22,8 +22,8 @@ from weft.data.tokens import marks_of
 
 DISTINCT_WORDS = 300_000  # beyond this many the number of distinct words is "many", and no longer counted
 ALL_ROWS, SOME_ROWS = 100_000, 16
-SMALLEST_HOLD_OUT = 10  # with fewer pairs than this nothing is kept aside
-LARGEST_HOLD_OUT = 1000
+FEWEST_PAIRS = 50  # with fewer pairs than this nothing is kept aside
+SMALLEST_HOLD_OUT, LARGEST_HOLD_OUT = 10, 1000
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ class _KeptAside:
 
     def result(self) -> tuple[int, list[Pair]]:
         """The place below which rows are kept aside, and those rows in the order of the file."""
-        if self.rows < SMALLEST_HOLD_OUT or self.share == 0:
+        if self.rows < FEWEST_PAIRS or self.share == 0:
             return 0, []
-        count = min(LARGEST_HOLD_OUT, max(1, round(self.share * self.rows)))
+        count = min(LARGEST_HOLD_OUT, max(SMALLEST_HOLD_OUT, round(self.share * self.rows)))
         threshold = sorted(-first for first, _, _ in self._first)[count]
         kept = [(row, pair) for first, row, pair in self._first if -first < threshold]
         return threshold, [pair for _, pair in sorted(kept, key=lambda item: item[0])]

@@ -1,0 +1,740 @@
+"""The command line: help, exit codes, results on stdout alone, and every mistake told in three parts."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer.main
+import yaml
+
+from weft import __version__
+from weft.api import Run
+from weft.cli.main import app, hoist, main
+
+SMALL = ["--set", "encoder.width=32", "--set", "decoder.width=32", "--set", "embed.width=32"]
+ROOT = typer.main.get_command(app)
+COMMANDS = {
+    (*path, name): command
+    for path, group in (((), ROOT), (("config",), ROOT.commands["config"]))
+    for name, command in group.commands.items()
+    if not hasattr(command, "commands")
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+Weft = Callable[..., Done]
+
+
+@pytest.fixture
+def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Weft:
+    """`weft` as it is typed in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object, stdin: str | bytes = b"") -> Done:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["weft", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return Done(int(end.value.code or 0), said.out, said.err)
+
+    return call
+
+
+@pytest.fixture
+def pairs(tmp_path: Path, tiny_pairs: Path) -> Path:
+    """Good pairs of this test's own."""
+    return Path(shutil.copy(tiny_pairs, tmp_path / "pairs.tsv"))
+
+
+@pytest.fixture
+def copied(tmp_path: Path, tiny_run: Run) -> Path:
+    """A run of this test's own, to damage."""
+    return Path(shutil.copytree(tiny_run.path, tmp_path / "copied", symlinks=True))
+
+
+def put(name: str, content: str | bytes) -> str:
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return name
+
+
+def refused(done: Done, *said: str) -> None:
+    """The user's mistake, in three parts, with nothing else."""
+    assert done.code == 2, done
+    assert done.out == ""
+    what, where, todo = done.err.rstrip("\n").rsplit("\n", 2)
+    assert what.startswith("error: ")
+    assert where.startswith("  where: ")
+    assert todo.startswith("  to do: ")
+    assert min(len(where), len(todo)) > len("  where: ")
+    for text in said:
+        assert text in done.err
+
+
+# help ----------------------------------------------------------------------------------------------------------------
+
+
+def test_every_command_of_the_design_that_is_built_is_there() -> None:
+    names = {" ".join(command) for command in COMMANDS}
+    assert names >= {"train", "predict", "evaluate", "data", "demo", "config show", "config check"}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_the_help_of_every_command_works(weft: Weft, command: tuple[str, ...]) -> None:
+    done = weft(*command, "--help")
+    assert done.code == 0
+    assert done.err == ""
+    assert "Usage: weft " + " ".join(command) in done.out
+    assert weft(*command, "-h").out == done.out
+
+
+@pytest.mark.parametrize("command", [
+    pytest.param(c, marks=pytest.mark.xfail(strict=True, reason="its docstring has no Examples"))
+    if c in (("demo",), ("config", "check")) else c
+    for c in COMMANDS
+], ids=" ".join)  # fmt: skip
+def test_the_help_of_every_command_shows_examples(weft: Weft, command: tuple[str, ...]) -> None:
+    out = weft(*command, "--help").out
+    assert "Examples" in out
+    assert f"weft {' '.join(command)} " in out.partition("Examples")[2]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_command_has_more_than_fourteen_options(command: tuple[str, ...]) -> None:
+    options = [p for p in COMMANDS[command].params if p.param_type_name == "option"]
+    assert len(options) <= 14
+    assert all(p.help for p in options)  # and each says what it is
+
+
+def test_weft_alone_shows_the_commands(weft: Weft) -> None:
+    assert all(name in weft("--help").out for name in ("train", "predict", "evaluate", "data", "config", "demo"))
+
+
+def test_weft_says_its_version(weft: Weft) -> None:
+    assert weft("--version") == Done(0, f"weft {__version__}\n", "")
+
+
+def test_common_options_may_stand_anywhere_but_after_two_dashes() -> None:
+    assert hoist(["train", "a", "--on-bad-line", "skip", "--debug", "--seed", "1"]) == [
+        "--on-bad-line", "skip", "--debug", "train", "a", "--seed", "1",
+    ]  # fmt: skip
+    assert hoist(["train", "--on-bad-line=skip", "a"]) == ["--on-bad-line=skip", "train", "a"]
+    assert hoist(["predict", "--", "--debug"]) == ["predict", "--", "--debug"]
+
+
+@pytest.mark.parametrize("arguments", [
+    ["trian"], ["train", "--stepz", "5"], ["train", "--steps", "many"], ["predict", "RUN", "--format", "xml"],
+    ["predict", "RUN", "--nbest", "0"], ["predict"], ["data"], ["train", "x.tsv", "--on-bad-line", "jump"],
+], ids=" ".join)  # fmt: skip
+def test_wrong_usage_exits_with_two_and_says_nothing_on_stdout(weft: Weft, arguments: list[str]) -> None:
+    done = weft(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert "Error" in done.err
+
+
+@pytest.mark.xfail(strict=True, reason="--on-bad-line without a value swallows the command: No such command 'x.tsv'")
+def test_a_common_option_without_its_value_is_said_to_have_none(weft: Weft) -> None:
+    assert "--on-bad-line" in weft("train", "x.tsv", "--on-bad-line").err
+
+
+# training: bad data --------------------------------------------------------------------------------------------------
+
+GOOD = "".join(f"{word}\t{word[::-1]}\n" for word in ("abc", "bcd", "cde", "def", "efg"))
+BAD_FILES: dict[str, tuple[str | bytes, list[str]]] = {
+    "empty": ("", ["the file is empty", "bad.tsv"]),
+    "only blank lines": ("\n\n\n", ["the file is empty"]),
+    "one column only": ("abc\nbcd\n", ["only one column, expected source<TAB>target", "bad.tsv:1", "put a tab"]),
+    "too few columns": (f"{GOOD}xyz\n{GOOD}", ["this row has 1 column, the first row has 2", "bad.tsv:6"]),
+    "too many columns": (f"{GOOD}x\ty\tz\n", ["this row has 3 columns, the first row has 2", "bad.tsv:6"]),
+    "not UTF-8": (GOOD.encode() + b"caf\xe9\tx\n", ["(0xe9) is not UTF-8", "bad.tsv:6", "iconv -f LATIN1"]),
+    "an empty target": (f"{GOOD}xyz\t\n", ["the target is empty", "bad.tsv:6"]),
+    "an empty source": (f"{GOOD}  \txyz\n", ["the source is empty", "bad.tsv:6"]),
+    "a million characters": (f"{GOOD}{'x' * 10**6}\ty\n", ["1,000,000 characters, the limit is 20,000", "bad.tsv:6"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_data_are_refused_with_their_place_and_leave_no_folder(weft: Weft, name: str) -> None:
+    content, said = BAD_FILES[name]
+    refused(weft("train", put("bad.tsv", content), "--out", "run", "--steps", 2), *said)
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize("name", [name for name in BAD_FILES if "bad.tsv:6" in BAD_FILES[name][1]])
+def test_a_bad_row_is_said_to_be_avoidable(weft: Weft, name: str) -> None:
+    refused(weft("train", put("bad.tsv", BAD_FILES[name][0]), "--steps", 2), "--on-bad-line skip")
+
+
+def test_bad_validation_data_are_refused_too(weft: Weft, pairs: Path) -> None:
+    done = weft("train", pairs, "--valid", put("dev.tsv", f"{GOOD}xyz\n"), "--out", "run", "--steps", 2)
+    refused(done, "this row has 1 column", "dev.tsv:6")
+    assert not Path("run").exists()
+
+
+def test_a_missing_file_is_refused_with_the_nearest_name(weft: Weft, pairs: Path) -> None:
+    refused(weft("train", "pair.tsv", "--steps", 2), "there is no such file", "pair.tsv", "did you mean 'pairs.tsv'?")
+    refused(weft("train", "nowhere/pairs.tsv", "--steps", 2), "its folder does not exist")
+    refused(weft("train", pairs, "--valid", "dev.tsv", "--steps", 2), "there is no such file", "dev.tsv")
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(weft: Weft, tmp_path: Path) -> None:
+    refused(weft("train", tmp_path, "--out", "run", "--steps", 2), "this is a folder, not a file")
+
+
+def test_parallel_files_of_different_length_are_refused(weft: Weft) -> None:
+    put("a.en", "one\ntwo\nthree\n")
+    put("a.de", "eins\nzwei\n")
+    done = weft("train", "a.en:a.de", "--steps", 2)
+    refused(done, "the parallel files differ in length: 3 and 2 lines", "a.en:a.de", "wc -l")
+
+
+def test_a_column_that_is_not_there_is_refused(weft: Weft, pairs: Path) -> None:
+    refused(weft("train", pairs, "--features", 3, "--steps", 2), "the features should be in column 3", "pairs.tsv:1")
+    put("named.csv", "word,phones\nabc,x\n")
+    done = weft("train", "named.csv", "--source", "wrod", "--target", "phones", "--steps", 2)
+    refused(done, "there is no column 'wrod'", "did you mean 'word'?")
+
+
+def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
+    refused(weft("train"), "no pairs are given", "weft train pairs.tsv")
+
+
+# training: wrong settings --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["--set", "decoder.cel=gru"], ["decoder.cel: there is no such setting", "did you mean 'cell'?"]),
+    (["--set", "decoder.cell=lsmt"], ["decoder.cell: 'lsmt' is not known; did you mean 'lstm'?", "(from flag)"]),
+    (["--set", "decoder.cell"], ["'decoder.cell' is not a setting", "write key=value"]),
+    (["--set", "encoder.heads=7", "--set", "embed.positions=sinusoid"], ["width=256 cannot be shared by heads=7"]),
+    (["--set", "encoder.width=33"], ["encoder.width=33 is odd"]),
+    (["--budget", "-5m"], ["'-5m' is not a time", "--budget", "10m"]),
+    (["--budget", "0"], ["the budget is no time at all"]),
+    (["--budget", "soon"], ["'soon' is not a time"]),
+    (["--steps", "0"], ["train.steps: input should be greater than or equal to 1, but it is 0"]),
+    (["--steps", "-3"], ["train.steps", "but it is -3"]),
+    (["--epochs", "-1"], ["train.epochs", "greater than 0"]),
+    (["--steps", "5", "--epochs", "2"], ["train.steps and train.epochs are both given", "keep one"]),
+    (["--budget", "5m", "--steps", "2"], ["train.budget_seconds and train.steps are both given"]),
+    (["--seed", "-1"], ["train.seed"]),
+    (["--config", "no.yaml"], ["cannot read the settings file", "no.yaml", "--config"]),
+    (["--source", "0"], ["0 is not a column", "--source"]),
+    (["--init", "nowhere", "--steps", "2"], ["there is no such run folder", "nowhere"]),
+    (["--set", "data.longest=3", "--steps", "2"], ["characters, the limit is 3", "pairs.tsv:1"]),
+], ids=lambda value: " ".join(value) if isinstance(value, list) else value)  # fmt: skip
+def test_wrong_settings_are_refused_before_a_folder_is_made(
+    weft: Weft, pairs: Path, arguments: list[str], said: list[str]
+) -> None:
+    refused(weft("train", pairs, "--out", "run", *arguments), *said)
+    assert not Path("run").exists()
+
+
+def test_a_wrong_settings_file_is_refused_as_its_own(weft: Weft, pairs: Path) -> None:
+    done = weft("train", pairs, "--config", put("a.yaml", "decoder: {cell: lsmt}\n"))
+    refused(done, "decoder.cell: 'lsmt' is not known", "(from file)")
+    refused(weft("train", pairs, "--config", put("b.yaml", "a: [")), "not valid YAML", "b.yaml")
+
+
+@pytest.mark.xfail(strict=True, reason="run_job looks for train.device before the settings are checked: TypeError")
+@pytest.mark.parametrize("arguments", [["--config", "blank.yaml"], ["--set", "train=5"]], ids=" ".join)
+def test_a_train_branch_that_is_no_branch_is_refused(weft: Weft, pairs: Path, arguments: list[str]) -> None:
+    put("blank.yaml", "train:\n")
+    refused(weft("train", pairs, "--out", "run", *arguments))
+
+
+@pytest.mark.xfail(strict=True, reason="read_overrides lets yaml.YAMLError through: exit 1, 'Weft failed: ParserError'")
+def test_a_setting_whose_value_is_not_yaml_is_refused(weft: Weft, pairs: Path) -> None:
+    refused(weft("train", pairs, "--out", "run", "--set", "train.rate=[1"))
+
+
+@pytest.mark.xfail(strict=True, reason="survey._KeptAside.result: IndexError when the share rounds to every row")
+def test_a_hold_out_of_nearly_everything_does_not_crash(weft: Weft) -> None:
+    done = weft("data", put("few.tsv", GOOD * 2))
+    assert done.code == 0
+    done = weft("train", "few.tsv", "--set", "data.hold_out=0.99", "--steps", 1, *SMALL, "--out", "run")
+    assert done.code in (0, 2)
+
+
+# training: the output folder -----------------------------------------------------------------------------------------
+
+
+def test_an_output_folder_that_holds_a_run_is_refused(weft: Weft, pairs: Path, tiny_run: Run) -> None:
+    before = sorted(p.name for p in tiny_run.path.iterdir())
+    refused(weft("train", pairs, "--out", tiny_run.path, "--steps", 2), "holds a run already", "--resume")
+    assert sorted(p.name for p in tiny_run.path.iterdir()) == before
+
+
+def test_an_output_folder_that_is_a_file_is_refused(weft: Weft, pairs: Path) -> None:
+    refused(weft("train", pairs, "--out", put("out", "precious"), "--steps", 2), "the output folder is a file")
+    assert Path("out").read_text() == "precious"
+
+
+def test_an_output_folder_with_other_files_is_refused(weft: Weft, pairs: Path) -> None:
+    Path("out").mkdir()
+    put("out/thesis.tex", "precious")
+    done = weft("train", pairs, "--out", "out", "--steps", 2)
+    refused(done, "not empty (it holds thesis.tex)", "choose a new or empty folder")
+    assert [p.name for p in Path("out").iterdir()] == ["thesis.tex"]
+
+
+def test_an_output_folder_below_a_file_is_refused(weft: Weft, pairs: Path) -> None:
+    put("file", "x")
+    refused(weft("train", pairs, "--out", "file/run", "--steps", 2), "cannot be used: Not a directory", "file/run")
+
+
+def test_an_output_folder_where_nothing_can_be_made_is_refused(weft: Weft, pairs: Path) -> None:
+    done = weft("train", pairs, "--out", "/proc/no-such/run", "--steps", 2, *SMALL)
+    assert (done.code, done.out) == (2, "")
+    assert "error: the output folder cannot be used: " in done.err
+    assert "  where: /proc/no-such/run" in done.err
+
+
+# training: what is said ----------------------------------------------------------------------------------------------
+
+
+def test_training_ends_with_a_summary_on_stdout_and_the_rest_on_stderr(weft: Weft, pairs: Path) -> None:
+    text = pairs.read_text(encoding="utf-8")
+    pairs.write_text("word\tpronunciation\n" + text + "broken\n", encoding="utf-8")
+    put("dev.tsv", "".join(text.splitlines(keepends=True)[:3]) + "new\twen\n")
+    done = weft("train", pairs, "--valid", "dev.tsv", "--on-bad-line", "skip", "--out", "run", "--steps", 2, *SMALL)
+    assert done.code == 0
+    for said in ("exact", "loss", "4 validation pairs", "parameters", "run/README.md", "run/curves.png"):
+        assert said in done.out
+    assert "next:  weft predict run FILE" in done.out
+    assert f"note: 1 bad training rows were left out, the first: {pairs}:202: this row has 1 column" in done.err
+    assert "looks like a header but is taken as data" in done.err
+    assert "--source word --target pronunciation" in done.err
+    assert "note: 3 of 4 validation pairs are training pairs too: scores will flatter" in done.err
+    assert "note: chose source.tokens = characters: " in done.err
+    assert "validation at step" in done.err
+    folder = {p.name for p in Path("run").iterdir()}
+    assert folder >= {"spec.yaml", "source.json", "target.json", "log.jsonl", "checkpoints", "best", "last"}
+    assert folder >= {"README.md", "curves.png"}
+    assert "weft train" in Path("run/README.md").read_text(encoding="utf-8")
+
+
+def test_a_header_that_says_source_and_target_is_taken_as_one(weft: Weft) -> None:
+    done = weft("data", put("a.tsv", f"source\ttarget\n{GOOD}"))
+    assert "note: a.tsv:1: taken as a header (source, target), not as data" in done.err
+    assert done.lines[0] == "5 good rows, 0 bad, 0 blank lines"
+
+
+# resuming ------------------------------------------------------------------------------------------------------------
+
+
+def test_resuming_a_finished_run_shows_it_again_and_changes_no_weights(weft: Weft, copied: Path) -> None:
+    weights = (copied / "best" / "weights.safetensors").read_bytes()
+    done = weft("train", "--out", copied, "--resume")
+    assert done.code == 0
+    assert "next:  weft predict" in done.out
+    assert (copied / "best" / "weights.safetensors").read_bytes() == weights
+
+
+def test_resuming_with_a_changed_setting_is_refused_with_the_difference(weft: Weft, copied: Path) -> None:
+    done = weft("train", "--out", copied, "--resume", "--set", "train.rate=0.5", "--seed", 7)
+    refused(done, "train.rate: 0.002 → 0.5", "train.seed: 1 → 7", "spec.yaml", "leave them out to go on")
+
+
+@pytest.mark.xfail(strict=True, reason="_go_on compares unchecked values: YAML reads 2e-3 as text, the run has 0.002")
+def test_resuming_with_the_same_settings_file_is_not_refused(weft: Weft, copied: Path) -> None:
+    done = weft("train", "--out", copied, "--resume", "--config", put("a.yaml", "train: {rate: 2e-3}\n"))
+    assert done.code == 0, done.err
+
+
+@pytest.mark.xfail(strict=True, reason="_go_on says 'decoder.cel: None → gru' of a misspelt key")
+def test_resuming_with_a_misspelt_setting_is_told_so(weft: Weft, copied: Path) -> None:
+    refused(weft("train", "--out", copied, "--resume", "--set", "decoder.cel=gru"), "there is no such setting")
+
+
+def test_resuming_with_changed_data_is_refused_with_the_difference(weft: Weft, copied: Path) -> None:
+    done = weft("train", put("other.tsv", GOOD * 4), "--out", copied, "--resume")
+    refused(done, "the data are not those the run was started with", "fingerprint: ", " → ", "other.tsv", "pairs.tsv")
+
+
+def test_resuming_nothing_without_pairs_is_refused(weft: Weft) -> None:
+    refused(weft("train", "--out", "nowhere", "--resume"), "there is no run to resume")
+
+
+# predicting: refusals ------------------------------------------------------------------------------------------------
+
+
+def test_predicting_with_a_missing_run_is_refused(weft: Weft) -> None:
+    refused(weft("predict", "nowhere", stdin="abc\n"), "there is no such run folder", "nowhere")
+
+
+def test_predicting_with_a_folder_that_is_no_run_is_refused(weft: Weft, tmp_path: Path) -> None:
+    refused(weft("predict", tmp_path, stdin="abc\n"), "this is not a run folder: it has no spec.yaml", "weft train")
+
+
+def test_a_run_of_a_newer_format_is_refused(weft: Weft, copied: Path) -> None:
+    spec = yaml.safe_load((copied / "spec.yaml").read_text(encoding="utf-8"))
+    (copied / "spec.yaml").write_text(yaml.safe_dump({**spec, "format": 99}), encoding="utf-8")
+    done = weft("predict", copied, stdin="abc\n")
+    refused(done, "made by a newer Weft (format 99; this one reads up to 1)", "spec.yaml", "update Weft")
+
+
+def test_a_checkpoint_with_a_flipped_byte_is_refused(weft: Weft, copied: Path) -> None:
+    path = copied / "best" / "weights.safetensors"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    done = weft("predict", copied, stdin="abc\n")
+    refused(done, "is damaged: weights.safetensors does not fit its checksum", "checkpoints/step-", "--resume")
+
+
+def test_a_checkpoint_cut_short_is_refused(weft: Weft, copied: Path) -> None:
+    path = copied / "best" / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    refused(weft("predict", copied, stdin="abc\n"), "is damaged")
+
+
+def test_a_run_without_a_tokeniser_is_refused(weft: Weft, copied: Path) -> None:
+    (copied / "target.json").unlink()
+    refused(weft("predict", copied, stdin="abc\n"), "a tokeniser of this run is missing", "target.json")
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["--nbest", "3"], ["--format text has one output a line", "--format tsv or --format jsonl"]),
+    (["--beam", "3", "--greedy"], ["--beam and --greedy exclude each other", "keep one"]),
+    (["--sample", "--greedy"], ["--greedy and --sample exclude each other"]),
+    (["--temperature", "0.5"], ["--temperature has a meaning only when sampling", "add --sample"]),
+    (["--top-k", "5"], ["--top-k has a meaning only when sampling"]),
+    (["--seed", "5", "--greedy"], ["--seed has a meaning only when sampling"]),
+    (["no-such-file.txt"], ["there is no such file", "no-such-file.txt"]),
+], ids=lambda value: " ".join(value))  # fmt: skip
+def test_wrong_ways_to_predict_are_refused(weft: Weft, tiny_run: Run, arguments: list[str], said: list[str]) -> None:
+    refused(weft("predict", tiny_run.path, *arguments, stdin="abc\n"), *said)
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--beam", "0"], ["--beam", "-1"], ["--beam", "5000"], ["--sample", "--temperature", "0"],
+    ["--sample", "--top-p", "2"], ["--sample", "--top-k", "-1"], ["--sample", "--seed", "-1"],
+], ids=" ".join)  # fmt: skip
+@pytest.mark.xfail(strict=True, reason="Run.search lets pydantic's ValidationError through: exit 1, 'Weft failed'")
+def test_impossible_searches_are_refused(weft: Weft, tiny_run: Run, arguments: list[str]) -> None:
+    refused(weft("predict", tiny_run.path, *arguments, stdin="abc\n"))
+
+
+def test_input_that_is_not_utf8_is_refused_with_its_line(weft: Weft, tiny_run: Run) -> None:
+    refused(weft("predict", tiny_run.path, stdin=b"abc\n\xff\n"), "is not UTF-8", "<stdin>:2")
+
+
+@pytest.mark.xfail(strict=True, reason="a prefix of unknown letters is forced as UNKNOWN: '�…' comes out, exit 0")
+def test_a_prefix_that_the_model_cannot_write_is_refused(weft: Weft, tiny_run: Run) -> None:
+    refused(weft("predict", tiny_run.path, "--prefix", "Ж", stdin="abc\n"))
+
+
+@pytest.mark.xfail(strict=True, reason="--greedy --nbest 3 gives one output and no word about it")
+def test_more_outputs_than_greedy_search_has_are_refused_or_given(weft: Weft, tiny_run: Run) -> None:
+    done = weft("predict", tiny_run.path, "--greedy", "--nbest", 3, "--format", "tsv", stdin="abc\n")
+    assert done.code == 2 or len(done.lines) == 3
+
+
+# predicting ----------------------------------------------------------------------------------------------------------
+
+INPUT = ["abcd", "", "hgfedcba", "Жλ日👍", "abcdefgh" * 10, "   ", "dcba", "abcd"]
+
+
+def predicted(weft: Weft, run: Run, *arguments: object, lines: list[str] = INPUT) -> list[str]:
+    done = weft("predict", run.path, *arguments, stdin="".join(f"{line}\n" for line in lines))
+    assert (done.code, done.err) == (0, "")
+    return done.lines
+
+
+def test_there_is_one_output_line_for_each_input_line(weft: Weft, tiny_run: Run) -> None:
+    outputs = predicted(weft, tiny_run)
+    assert len(outputs) == len(INPUT)
+    assert outputs[1] == outputs[5] == ""  # nothing in, nothing out
+    assert outputs[0] == outputs[7] != ""
+    assert outputs == [prediction.text for prediction in tiny_run.predict(INPUT)]
+
+
+def test_outputs_are_in_the_order_of_the_inputs(weft: Weft, tiny_run: Run) -> None:
+    assert predicted(weft, tiny_run, lines=INPUT[::-1]) == predicted(weft, tiny_run)[::-1]
+
+
+def test_a_file_gives_what_stdin_gives(weft: Weft, tiny_run: Run) -> None:
+    put("in.txt", "\n".join(INPUT))  # no line end after the last line
+    assert weft("predict", tiny_run.path, "in.txt").lines == predicted(weft, tiny_run)
+
+
+def test_no_input_gives_no_output(weft: Weft, tiny_run: Run) -> None:
+    assert weft("predict", tiny_run.path, stdin="") == Done(0, "", "")
+
+
+def test_tsv_has_source_output_and_score_in_order(weft: Weft, tiny_run: Run) -> None:
+    rows = [line.split("\t") for line in predicted(weft, tiny_run, "--format", "tsv")]
+    assert [row[0] for row in rows] == INPUT
+    assert [row[1] for row in rows] == predicted(weft, tiny_run)
+    assert all(float(row[2]) <= 0 for row in rows)
+
+
+@pytest.mark.xfail(strict=True, reason="_one_line does not escape tabs: the row has four cells")
+def test_a_tab_inside_a_source_does_not_add_a_column_to_tsv(weft: Weft, tiny_run: Run) -> None:
+    (line,) = predicted(weft, tiny_run, "--format", "tsv", lines=["ab\tcd"])
+    assert line.count("\t") == 2
+
+
+def test_jsonl_has_every_line_with_the_scores_of_its_tokens(weft: Weft, tiny_run: Run) -> None:
+    rows = [json.loads(line) for line in predicted(weft, tiny_run, "--format", "jsonl")]
+    assert [row["line"] for row in rows] == list(range(1, len(INPUT) + 1))
+    assert [row["source"] for row in rows] == INPUT
+    assert [row["prediction"] for row in rows] == predicted(weft, tiny_run)
+    for row in rows:
+        best = row["outputs"][0]
+        assert best["text"] == row["prediction"]
+        if row["prediction"]:
+            assert "".join(name for name, _ in best["tokens"][:-1]) == best["text"]
+            assert best["tokens"][-1][0] == "<end>"
+            assert sum(score for _, score in best["tokens"]) == pytest.approx(best["log_prob"], abs=1e-3)
+
+
+def test_nbest_gives_that_many_different_outputs_the_best_first(weft: Weft, tiny_run: Run) -> None:
+    arguments = ["--nbest", 3, "--beam", 4]
+    rows = [
+        line.split("\t") for line in predicted(weft, tiny_run, *arguments, "--format", "tsv", lines=["abcd", "dcba"])
+    ]
+    assert [row[0] for row in rows] == ["abcd"] * 3 + ["dcba"] * 3
+    for group in (rows[:3], rows[3:]):
+        scores = [float(row[2]) for row in group]
+        assert scores == sorted(scores, reverse=True)
+        assert len({row[1] for row in group}) == 3
+    (record,) = predicted(weft, tiny_run, *arguments, "--format", "jsonl", lines=["abcd"])
+    assert [o["text"] for o in json.loads(record)["outputs"]] == [row[1] for row in rows[:3]]
+
+
+def test_a_beam_of_one_says_what_greedy_says(weft: Weft, tiny_run: Run) -> None:
+    assert predicted(weft, tiny_run, "--beam", 1) == predicted(weft, tiny_run, "--greedy")
+
+
+def test_sampling_is_repeated_by_its_seed(weft: Weft, tiny_run: Run) -> None:
+    first = predicted(weft, tiny_run, "--sample", "--seed", 3)
+    assert predicted(weft, tiny_run, "--sample", "--seed", 3) == first
+    assert predicted(weft, tiny_run, "--sample", "--seed", 4) != first
+
+
+def test_sampling_from_one_symbol_is_greedy(weft: Weft, tiny_run: Run) -> None:
+    assert predicted(weft, tiny_run, "--sample", "--top-k", 1) == predicted(weft, tiny_run, "--greedy")
+
+
+@pytest.mark.parametrize("search", [["--beam", 3], ["--greedy"], ["--sample"]], ids=lambda s: str(s[0]))
+def test_every_output_begins_with_the_prefix(weft: Weft, tiny_run: Run, search: list[object]) -> None:
+    outputs = predicted(weft, tiny_run, *search, "--prefix", "gag")
+    assert all(output.startswith("gag") for line, output in zip(INPUT, outputs) if line.strip())
+
+
+def test_a_prediction_goes_through_a_real_pipe(tiny_run: Run, tmp_path: Path) -> None:
+    """The one test of the program as a process of its own: its exit code and its streams."""
+    put(str(tmp_path / "in.txt"), "abcd\n\ndcba\n")
+    command = [sys.executable, "-m", "weft", "predict", str(tiny_run.path), str(tmp_path / "in.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 3)
+    assert done.stdout.splitlines() == [p.text for p in tiny_run.predict(["abcd", "", "dcba"])]
+
+
+@pytest.mark.xfail(
+    strict=True, reason="typer ends a broken pipe itself, with 1: main's `except BrokenPipeError` is dead"
+)
+def test_a_reader_that_goes_away_is_no_failure(tiny_run: Run, tmp_path: Path) -> None:
+    """`weft predict … | head`"""
+    put(str(tmp_path / "in.txt"), "abcd\n" * 9000)
+    command = [sys.executable, "-m", "weft", "predict", str(tiny_run.path), str(tmp_path / "in.txt"), "--greedy"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        assert process.wait() == 0
+
+
+# evaluating ----------------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_json_is_one_object_with_every_metric(weft: Weft, tiny_run: Run, pairs: Path) -> None:
+    done = weft("evaluate", tiny_run.path, pairs, "--json", "--greedy")
+    assert (done.code, done.err, len(done.lines)) == (0, "", 1)
+    found = json.loads(done.out)
+    assert found["n"] == 200
+    assert all(0 <= found[name] <= 100 for name in ("exact", "bleu", "chrf"))
+    assert min(found["cer"], found["ter"], found["loss"]) > 0
+    assert "against" not in found
+    assert found["signatures"]["bleu"].startswith("nrefs:1|case:mixed")
+
+
+def test_evaluate_against_another_run_adds_a_paired_bootstrap(weft: Weft, tiny_run: Run) -> None:
+    put("some.tsv", GOOD)
+    done = weft("evaluate", tiny_run.path, "some.tsv", "--greedy", "--json", "--against", tiny_run.path)
+    against = json.loads(done.out)["against"]
+    assert set(against) == {"exact", "cer", "ter", "bleu", "chrf"}
+    for found in against.values():
+        assert found["difference"] == 0
+        assert found["low"] <= 0 <= found["high"]
+        assert found["p"] > 0.05
+    shown = weft("evaluate", tiny_run.path, "some.tsv", "--greedy", "--against", tiny_run.path)
+    assert "paired bootstrap" in shown.out
+    assert "95 % interval" in shown.out
+
+
+def test_evaluate_shows_a_table_for_people(weft: Weft, tiny_run: Run) -> None:
+    done = weft("evaluate", tiny_run.path, put("some.tsv", GOOD))
+    assert done.code == 0
+    assert all(name in done.out for name in ("5 pairs", "exact", "cer", "ter", "bleu", "chrf", "loss", "nrefs:1"))
+
+
+@pytest.mark.parametrize("arguments", [
+    lambda run, bad: ["--on-bad-line", "skip", "evaluate", run, bad, "--json"],
+    lambda run, bad: ["evaluate", run, "--on-bad-line=skip", bad, "--json"],
+    lambda run, bad: ["evaluate", run, bad, "--json", "--on-bad-line", "skip"],
+], ids=["before", "between", "after"])  # fmt: skip
+def test_skipping_bad_lines_may_be_asked_for_anywhere(
+    weft: Weft, tiny_run: Run, arguments: Callable[[Path, str], list[object]]
+) -> None:
+    bad = put("bad.tsv", f"{GOOD}xyz\n{GOOD}\t\n")
+    refused(weft("evaluate", tiny_run.path, bad, "--json"), "bad.tsv:6")
+    done = weft(*arguments(tiny_run.path, bad))
+    assert done.code == 0
+    assert done.err.startswith("note: 2 bad rows were left out, the first: bad.tsv:6: ")
+    assert (json.loads(done.out)["n"], json.loads(done.out)["skipped"]) == (10, 2)
+    refused(weft("evaluate", tiny_run.path, bad, "--json"), "bad.tsv:6")  # and it is forgotten again
+
+
+def test_evaluate_refuses_what_it_cannot_use(weft: Weft, tiny_run: Run) -> None:
+    refused(weft("evaluate", tiny_run.path, "no.tsv"), "there is no such file")
+    refused(weft("evaluate", "nowhere", put("some.tsv", GOOD)), "there is no such run folder")
+    refused(
+        weft("evaluate", tiny_run.path, "some.tsv", "--against", "nowhere"), "there is no such run folder", "nowhere"
+    )
+    refused(weft("evaluate", tiny_run.path, "some.tsv", "--source", 7), "the source should be in column 7")
+
+
+@pytest.mark.xfail(strict=True, reason="evaluate takes --beam and drops --greedy silently; predict refuses both")
+def test_evaluate_refuses_beam_and_greedy_together(weft: Weft, tiny_run: Run) -> None:
+    refused(weft("evaluate", tiny_run.path, put("some.tsv", GOOD), "--beam", 2, "--greedy"))
+
+
+# config --------------------------------------------------------------------------------------------------------------
+
+
+def row_of(done: Done, key: str) -> list[str]:
+    """value, origin and meaning of a setting that was shown"""
+    (line,) = [line for line in done.lines if line.split()[:1] == [key]]
+    return line.split(maxsplit=3)[1:]
+
+
+def test_config_show_has_every_setting_with_value_origin_and_meaning(weft: Weft) -> None:
+    done = weft("config", "show", put("a.yaml", "decoder: {width: 64}\n"), "--set", "decoder.cell=gru")
+    assert done.code == 0
+    assert row_of(done, "decoder.cell")[:2] == ["gru", "flag"]
+    assert row_of(done, "decoder.width")[:2] == ["64", "file"]
+    value, origin, meaning = row_of(done, "encoder.cell")
+    assert (value, origin) == ("lstm", "default")
+    assert meaning.startswith("The recurrence")
+
+
+def test_config_show_of_a_run_tells_what_the_autopilot_chose(weft: Weft, tiny_run: Run) -> None:
+    done = weft("config", "show", tiny_run.path)
+    assert row_of(done, "source.tokens")[:2] == ["characters", "autopilot"]
+    assert row_of(done, "decoder.width")[:2] == ["32", "flag"]
+    assert row_of(done, "train.steps")[:2] == ["12", "flag"]
+
+
+@pytest.mark.xfail(strict=True, reason="config show RUN --set … leaves --set out without a word")
+def test_config_show_of_a_run_takes_settings_on_top_or_refuses_them(weft: Weft, tiny_run: Run) -> None:
+    done = weft("config", "show", tiny_run.path, "--set", "decoder.cell=gru")
+    assert done.code == 2 or row_of(done, "decoder.cell")[0] == "gru"
+
+
+def test_config_check_says_whether_a_file_is_right(weft: Weft) -> None:
+    done = weft("config", "check", put("a.yaml", "decoder: {cell: gru}\n"))
+    assert done == Done(0, "a.yaml: every setting is known and they fit together\n", "")
+    refused(weft("config", "check", "a.yaml", "--set", "decoder.cell=gruu"), "did you mean 'gru'?", "(from flag)")
+    refused(weft("config", "check", put("b.yaml", "decoder: {cel: gru}\n")), "did you mean 'cell'?", "(from file)")
+    refused(weft("config", "check", "c.yaml"), "cannot read the settings file", "c.yaml")
+
+
+@pytest.mark.xfail(strict=True, reason="'format: there is no such setting': spec.yaml is no settings file")
+def test_the_spec_of_a_run_is_a_settings_file(weft: Weft, tiny_run: Run) -> None:
+    assert weft("config", "check", tiny_run.path / "spec.yaml").code == 0
+
+
+# data ----------------------------------------------------------------------------------------------------------------
+
+
+def test_data_shows_what_training_would_see(weft: Weft) -> None:
+    rows = "".join(f"{word}\t{word[::-1]}\t{tag}\n" for word, tag in zip(GOOD.split()[::2] * 4, ["N", "V;PST"] * 10))
+    put("dev.tsv", rows.splitlines(keepends=True)[0] + "new\twen\tN\n")
+    done = weft("data", put("a.tsv", f"{rows}\nonly one\nx\t\tN\n"), "--valid", "dev.tsv", "--features", 3)
+    assert done.code == 0
+    assert done.lines[0] == "20 good rows, 2 bad, 1 blank lines"
+    assert done.lines[1].startswith("  a.tsv:22: this row has 1 column")
+    assert done.lines[2] == "  a.tsv:23: the target is empty"
+    for said in (
+        "20 pairs (lengths in characters)",
+        "mean length",
+        "distinct characters",
+        "tags and features: 3: <+N> <+PST> <+V>",
+        "target equals source in 0.0% of rows",
+        "1 of 2 validation pairs are training pairs too",
+        "what training would choose",
+        "source symbols (characters)",
+    ):
+        assert said in done.out
+    assert sum("→" in line for line in done.lines) == 5
+    assert "  <+N> a b c  →  c b a" in done.lines
+
+
+def test_data_refuses_what_training_would_refuse(weft: Weft) -> None:
+    refused(weft("data", "no.tsv"), "there is no such file")
+    refused(weft("data", put("a.tsv", "")), "the file is empty")
+    refused(weft("data", put("b.tsv", "abc\nbcd\n")), "only one column")
+
+
+@pytest.mark.parametrize("text", ["a [/b] c", "a [bold] c", ":cat: c"])
+@pytest.mark.xfail(strict=True, reason="common.show reads data as rich markup: MarkupError, or letters are lost")
+def test_data_shows_brackets_and_colons_as_they_are(weft: Weft, text: str) -> None:
+    done = weft("data", put("a.tsv", f"{text}\tx\n" * 12))
+    assert done.code == 0
+    assert f"  {text}  →  x" in done.lines
+
+
+# errors that are not the user's --------------------------------------------------------------------------------------
+
+
+def test_an_error_of_weft_itself_exits_with_one_and_asks_for_a_report(
+    weft: Weft, tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr("weft.serve.predictor.Predictor.predict", broken)
+    done = weft("predict", tiny_run.path, stdin="abc\n")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("error: Weft failed: ZeroDivisionError: by nothing\n  where: ")
+    assert "--debug" in done.err
+
+
+def test_debug_shows_the_traceback(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["weft", "predict", "nowhere", "--debug"])
+    with pytest.raises(Exception, match="there is no such run folder"):
+        main()

@@ -1,0 +1,61 @@
+"""What the documents say is what the program does: the tour's blocks, the README's commands and settings."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
+
+
+def without_fractions(text: str) -> str:
+    """Digits after the point may differ between machines."""
+    return re.sub(r"\d+\.\d+", "#", text)
+
+
+def test_every_block_of_the_tour_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    blocks = BLOCK.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8"))
+    assert len(blocks) > 8
+    for code, shown in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, space)
+        assert without_fractions(printed.getvalue()) == without_fractions(shown), code
+
+
+def readme_commands() -> list[str]:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    commands = [line.strip().split("   #")[0].strip() for line in lines if line.startswith("    weft ")]
+    return [command for command in commands if "…" not in command]
+
+
+@pytest.mark.parametrize("command", readme_commands())
+def test_every_command_of_the_readme_is_understood(command: str) -> None:
+    import typer
+
+    from weft.cli.main import app, hoist
+
+    group = typer.main.get_command(app)
+    arguments = hoist(shlex.split(command)[1:])
+    context = group.make_context("weft", [*arguments], resilient_parsing=False)
+    name, found, rest = group.resolve_command(context, context.protected_args + context.args)  # type: ignore[attr-defined]
+    if name == "config":
+        name, found, rest = found.resolve_command(found.make_context("config", rest, parent=context), rest)
+    found.make_context(name, rest, parent=context)
+
+
+def test_the_readme_names_every_setting_value_it_lists() -> None:
+    from weft.nn.assemble import BRIDGES, CELLS, POSITIONS, SCORES
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for table in (BRIDGES, CELLS, POSITIONS, SCORES):
+        for name in table:
+            assert re.search(rf"\b{name}\b", text), name
