@@ -23,7 +23,7 @@ from weft.learn.validate import Validator
 from weft.score.metrics import signatures
 from weft.score.significance import Comparison, paired_bootstrap
 from weft.serve.predictor import Prediction, Predictor
-from weft.settings import Layer, put, read_file, read_overrides
+from weft.settings import Layer, compose, put, read_file, read_overrides
 from weft.spec import Search, Spec
 from weft.training import Job, run_job
 
@@ -89,7 +89,8 @@ class Run:
 
     def search(self, changes: Mapping[str, Any] | None = None) -> Search:
         """The run's way of searching, with changes."""
-        return Search.model_validate({**self.spec.search.model_dump(), **(changes or {})})
+        own = {"search": self.spec.search.model_dump()}
+        return compose(("run", own), ("flag", {"search": dict(changes or {})})).spec.search
 
     def evaluate(
         self,

@@ -33,7 +33,7 @@ def compose(*layers: tuple[str, Layer]) -> Composed:
     merged: Layer = {}
     origins: dict[str, str] = {}
     for name, layer in layers:
-        layer = _with_kinds(layer, merged)
+        layer = _with_kinds(_nested(layer), merged)
         for key, value in flatten(layer):
             put(merged, key, value)
             origins[key] = name
@@ -48,10 +48,9 @@ def read_file(path: str | Path) -> Layer:
     """The settings in a YAML file."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(
-            f"cannot read the settings file: {error.strerror}", str(path), "check the name given to --config"
-        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UserError(f"cannot read the settings file: {reason}", str(path), "check the file's name") from None
     try:
         layer = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
@@ -62,7 +61,8 @@ def read_file(path: str | Path) -> Layer:
         ) from None
     if not isinstance(layer, dict):
         raise UserError("a settings file holds keys and values", str(path), "see `weft config show` for the shape")
-    return layer
+    # a branch left blank says nothing; `format` stands in every spec.yaml
+    return {name: value for name, value in layer.items() if value is not None and name != "format"}
 
 
 def read_overrides(items: Sequence[str]) -> Layer:
@@ -80,7 +80,11 @@ def read_overrides(items: Sequence[str]) -> Layer:
 
 def _value(text: str) -> Any:
     """A YAML value; YAML 1.1 reads 1e-3 as text, which nobody means."""
-    value = yaml.safe_load(text)
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        todo = "write a number, a name, true, false or null"
+        raise UserError(f"'{text}' is not a value", f"--set …={text}", todo) from None
     if isinstance(value, str):
         try:
             return float(value)
@@ -103,10 +107,18 @@ def put(tree: Layer, key: str, value: Any) -> None:
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The dotted keys and values of a nested dictionary."""
     for name, value in tree.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):
             yield from flatten(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def _nested(layer: Layer) -> Layer:
+    """The layer with dotted keys as branches."""
+    nested: Layer = {}
+    for key, value in flatten(layer):
+        put(nested, key, value)
+    return nested
 
 
 def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
@@ -125,10 +137,10 @@ def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
 
 def _with_kinds(layer: Layer, below: Layer) -> Layer:
     """The layer with `kind` filled in, where its keys imply it and nothing below says it."""
-    layer = {name: dict(value) if isinstance(value, Mapping) else value for name, value in layer.items()}
     for side in ("encoder", "decoder"):
-        part = layer.get(side)
-        if isinstance(part, dict) and "kind" not in part and "kind" not in below.get(side, {}):
+        part, before = layer.get(side), below.get(side)
+        known = isinstance(before, dict) and "kind" in before
+        if isinstance(part, dict) and "kind" not in part and not known:
             part["kind"] = implied_kind(side, layer) or "recurrent"
     return layer
 

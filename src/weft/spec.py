@@ -22,7 +22,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 class Part(BaseModel):
     """A branch of the tree: nothing can be changed afterwards, nothing unknown is let in."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class Data(Part):
@@ -290,6 +290,11 @@ def _check_recurrent_decoder(spec: Spec, decoder: RecurrentDecoder) -> None:
         raise ValueError(
             f"decoder.attention.score=none with bridge.kind={spec.bridge.kind}, bridge.give={spec.bridge.give} "
             "leaves the decoder blind to the source; choose an attention score or another bridge"
+        )
+    if spec.bridge.kind == "zeros" and spec.bridge.give == "every":
+        raise ValueError(
+            "bridge.kind=zeros has nothing that bridge.give=every could give; "
+            "choose another bridge.kind, or leave bridge.give out"
         )
     if spec.bridge.kind in ("last", "mean") and spec.encoder.width != decoder.width:
         raise ValueError(

@@ -32,7 +32,7 @@ from weft.nn.assemble import assemble
 from weft.nn.model import Seq2Seq
 from weft.score.metrics import signatures
 from weft.serve.predictor import Predictor, make_plan
-from weft.settings import Composed, Layer, compose, flatten, put
+from weft.settings import Composed, Layer, compose, flatten, implied_kind, put
 from weft.spec import Data, Spec
 
 FINAL_PAIRS = 2000  # validation pairs that the finished model is scored on
@@ -69,13 +69,15 @@ def run_job(job: Job, reporter: Reporter) -> Path:
     going_on = job.resume and folder.is_run
     if not going_on:
         _check_start(job, folder)
-    device = {**job.file_layer.get("train", {}), **job.flag_layer.get("train", {})}.get("device", "auto")
+    asked = compose(("file", job.file_layer), ("flag", job.flag_layer)).spec  # mistakes are told before data are read
+    device = (folder.read_spec() if going_on else asked).train.device
     try:
-        with join_world(str(device)) as world:
+        with join_world(device) as world:
             with settle(job.pairs) as pairs, world.first_alone():
-                ready = (
-                    _go_on(job, folder, pairs, reporter) if going_on else _start(job, folder, pairs, world, reporter)
-                )
+                if going_on:
+                    ready = _go_on(job, folder, pairs, reporter)
+                else:
+                    ready = _start(job, asked, folder, pairs, world, reporter)
             with _locked_by_first(folder, world):
                 _train(ready, folder, world, reporter, job.init)
     finally:
@@ -108,10 +110,9 @@ def _default_out(job: Job) -> Path:
 # starting -----------------------------------------------------------------------------------------------------------
 
 
-def _start(job: Job, folder: RunFolder, pairs: Sequence[str], world: World, reporter: Reporter) -> Ready:
+def _start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], world: World, reporter: Reporter) -> Ready:
     """Look at the data, choose, and write down what the run is."""
-    first = compose(("file", job.file_layer), ("flag", job.flag_layer))  # mistakes are told before the data are read
-    prepared = Prepared(_files(first.spec.data, pairs, job.valid), progress=reporter.stage)
+    prepared = Prepared(_files(asked.data, pairs, job.valid), progress=reporter.stage)
     inherited = _inherited(job.init) if job.init else {}
     chosen = choose(prepared.survey, _merged(inherited, job.file_layer, job.flag_layer))
     layers = (("autopilot", chosen.layer), ("init", inherited), ("file", job.file_layer), ("flag", job.flag_layer))
@@ -216,9 +217,7 @@ def _say_choices(reasons: list[list[str]], composed: Composed, reporter: Reporte
 def _go_on(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
     """Open a run again, refusing if settings or data have changed."""
     spec = folder.read_spec()
-    asked = dict(flatten(_merged(job.file_layer, job.flag_layer)))
-    own = dict(flatten(spec.model_dump(mode="json")))
-    changed = differences({k: own.get(k) for k in asked}, asked)
+    changed = _changed(spec, job)
     if changed:
         raise UserError(
             f"the settings are not those of the run: {'; '.join(changed)}",
@@ -231,6 +230,17 @@ def _go_on(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter
     _check_same_data(folder, prepared)
     source, target = folder.read_tokenisers()
     return Ready(spec, source, target, prepared.corpus(source, target), prepared)
+
+
+def _changed(spec: Spec, job: Job) -> list[str]:
+    """What the user asks for now that the run does not have."""
+    own, asked = spec.model_dump(mode="json"), _merged(job.file_layer, job.flag_layer)
+    kinds = {f"{side}.kind": implied_kind(side, asked) for side in ("encoder", "decoder")}
+    other = {key: kind for key, kind in kinds.items() if kind not in (None, own[key.split(".")[0]]["kind"])}
+    if other:  # another family has other settings: there is no need to look at them one by one
+        return differences({key: own[key.split(".")[0]]["kind"] for key in other}, other)
+    now = compose(("run", own), ("file", job.file_layer), ("flag", job.flag_layer)).spec.model_dump(mode="json")
+    return differences(own, now)
 
 
 def _check_same_data(folder: RunFolder, prepared: Prepared) -> None:

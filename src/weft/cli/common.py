@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NoReturn, cast
 
 import typer
 
@@ -24,6 +25,26 @@ def on_bad_line() -> Literal["stop", "skip"]:
 
 def complain(text: str, label: str = "error") -> None:
     print(f"{label}: {text}", file=sys.stderr)
+
+
+def write_line(text: str) -> None:
+    """A line of results to stdout; the end, without a word, when nobody reads any more (`weft predict … | head`)."""
+    try:
+        sys.stdout.write(text + "\n")
+    except BrokenPipeError:
+        _nobody_reads()
+
+
+def flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _nobody_reads()
+
+
+def _nobody_reads() -> NoReturn:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(0)
 
 
 def place_of(error: Exception) -> str:
@@ -48,7 +69,7 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    made = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for place, name in enumerate(columns):
         made.add_column(name, justify="left" if place == 0 else "right")
     for row in rows:
@@ -60,7 +81,7 @@ def show(*things: Any) -> None:
     """Print to stdout, as wide as needed where it is not a terminal."""
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     if not sys.stdout.isatty():
         console.width = 160
     for thing in things:

@@ -31,12 +31,14 @@ def show(
         from weft.learn.folder import RunFolder
 
         folder = RunFolder(what)
-        spec, origins = folder.read_spec(), folder.read_choices()["origins"]
+        own, said = folder.read_spec().model_dump(mode="json"), folder.read_choices()["origins"]
+        composed = compose(("run", own), ("flag", read_overrides(set_ or [])))
+        origins = {key: said.get(key, "default") if o == "run" else o for key, o in composed.origins.items()}
     else:
         layers = [("file", read_file(what))] if what is not None else []
         composed = compose(*layers, ("flag", read_overrides(set_ or [])))
-        spec, origins = composed.spec, composed.origins
-    helps = explain(spec)
+        origins = composed.origins
+    spec, helps = composed.spec, explain(composed.spec)
     rows = [
         [key, _shown(value), str(origins.get(key, "default")), helps.get(key, "")]
         for key, value in flatten(spec.model_dump(mode="json"))
@@ -52,7 +54,11 @@ def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file of settings.")],
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting on top.", metavar="KEY=VALUE")] = None,
 ) -> None:
-    """Whether a file of settings is right; the first mistake is told, with exit code 2."""
+    """Whether a file of settings is right; the first mistake is told, with exit code 2.
+
+    [bold]Examples[/]
+      weft config check mine.yaml
+    """
     from weft.settings import compose, read_file, read_overrides
 
     compose(("file", read_file(file)), ("flag", read_overrides(set_ or [])))

@@ -22,6 +22,10 @@ def demo(
 
     Dates are made in many styles ("mardi 15 novembre 2026", "15.11.26", "Nov 15, 2026"); the locale is given as a tag,
     because 03/04/26 is March or April depending on it.
+
+    [bold]Examples[/]
+      weft demo
+      weft demo --out /tmp/dates --budget 5m
     """
     import shutil
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli import common
+from weft.cli.predict import search_changes
 
 
 def evaluate(
@@ -39,6 +40,7 @@ def evaluate(
     from weft.api import load
     from weft.data.pairs import Columns, Reading, read_pairs
 
+    search = search_changes(beam, greedy, False, {})
     loaded = load(run)
     own = loaded.columns
     asked = [common.column(c) for c in (source, target, features, tag)]
@@ -52,10 +54,7 @@ def evaluate(
     for note in reading.notes:
         common.complain(note, label="note")
     if reading.skipped:
-        common.complain(f"{reading.skipped} bad rows were left out, the first: {reading.bad[0]}", label="note")
-    search: dict[str, Any] = {"kind": "greedy"} if greedy else {}
-    if beam is not None:
-        search = {"kind": "beam", "width": beam}
+        common.complain(f"bad rows left out: {reading.skipped:,}; the first is {reading.bad[0]}", label="note")
     found = loaded.evaluate(rows, search=search)
     result: dict[str, Any] = {**found.metrics, "n": found.n, "signatures": found.signatures}
     if reading.skipped:

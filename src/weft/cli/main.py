@@ -1,6 +1,6 @@
 """`weft`: the commands, what is common to them, and how errors end.
 
-Exit codes: 0 done, 2 the user's mistake, 1 anything else (130 after Ctrl-C, with everything saved). Results go to
+Exit codes: 0 done, 2 the user's mistake, 1 anything else. Results go to
 stdout, all else to stderr. `--debug` and `--on-bad-line` belong to every command and may stand anywhere.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -35,6 +35,10 @@ app.command()(evaluate)
 app.command()(data)
 app.add_typer(config_app, name="config")
 app.command()(demo)
+
+
+# typer carries a click of its own from some version on; its base error is found through what it does export
+CLICK_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 def _version(value: bool) -> None:
@@ -76,7 +80,7 @@ def hoist(arguments: list[str]) -> list[str]:
         elif argument == "--debug" or argument.startswith("--on-bad-line="):
             front.append(argument)
         elif argument == "--on-bad-line":
-            front += [argument, *(value for value in [next(waiting, None)] if value is not None)]
+            front += [argument, next(waiting, "")]  # an empty value is told as a wrong one
         else:
             rest.append(argument)
     return front + rest
@@ -84,20 +88,18 @@ def hoist(arguments: list[str]) -> list[str]:
 
 def main() -> NoReturn:
     arguments = hoist(sys.argv[1:])
-    debug = "--debug" in arguments
+    # A thread that waits spins for a moment and then sleeps: on a machine that others use too, torch's default of
+    # spinning on can cost half of the speed (docs/LOG.md). It must be said before torch is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
-        app(arguments, prog_name="weft")
+        sys.exit(app(arguments, prog_name="weft", standalone_mode=False) or 0)
     except KeyboardInterrupt:
-        common.complain("stopped")
-        sys.exit(130)
-    except BrokenPipeError:  # `weft predict … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        common.complain("stopped by the keyboard")
+        sys.exit(1)
     except Exception as error:
-        if debug:
+        if "--debug" in arguments:
             raise
         sys.exit(_told(error))
-    sys.exit(0)
 
 
 def _told(error: Exception) -> int:
@@ -105,15 +107,23 @@ def _told(error: Exception) -> int:
     from weft.core.errors import WeftError
 
     if isinstance(error, WeftError):
-        common.complain(str(error), label="stopped" if error.exit_code == 130 else "error")
+        common.complain(str(error))
         return error.exit_code
+    if isinstance(error, CLICK_ERROR):
+        common.complain(_usage(error))
+        return 2
     if isinstance(error, OSError):
-        common.complain(
-            f"{error.strerror or error}\n  where: {error.filename or 'the system'}\n  to do: see to it, then try again"
-        )
+        where = error.filename or "the system"
+        common.complain(f"{error.strerror or error}\n  where: {where}\n  to do: see to it, then try again")
         return 1
     what = f"Weft failed: {type(error).__name__}: {error}"
-    common.complain(
-        f"{what}\n  where: {common.place_of(error)}\n  to do: run it again with --debug and report what it shows"
-    )
+    where = common.place_of(error)
+    common.complain(f"{what}\n  where: {where}\n  to do: run it again with --debug and report what it shows")
     return 1
+
+
+def _usage(error: Any) -> str:
+    """A mistake on the command line, in three parts."""
+    command = error.ctx.command_path if error.ctx is not None else "weft"
+    message = error.format_message().rstrip(".")
+    return f"{message[:1].lower()}{message[1:]}\n  where: the command line\n  to do: see {command} --help"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.cli import common
+
 if TYPE_CHECKING:
+    from weft.core.errors import UserError
+    from weft.core.kinds import Pair
     from weft.serve.predictor import Prediction
 
 CHUNK = 2048  # lines read, sorted by length and decoded together; one by one from a terminal
@@ -55,38 +58,51 @@ def predict(
         raise typer.BadParameter(f"'{format}' is not one of text, tsv, jsonl", param_hint="--format")
     if nbest > 1 and format == "text":
         raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")
+    if nbest > 1 and greedy:
+        raise UserError("--greedy finds one output", f"--nbest {nbest}", "use --beam or --sample for several")
     loaded = load(run)
-    changes = _search(beam, greedy, sample, temperature, top_k, top_p, seed)
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    changes = search_changes(beam, greedy, sample, sampling)
     predictor = loaded.predictor
     plan = predictor.plan(loaded.search(changes), nbest, prefix)
     inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest)
     size = 1 if file == "-" and sys.stdin.isatty() else CHUNK
     done = 0
-    while chunk := list(islice(inputs, size)):
+    for chunk, problem in _chunks(inputs, size):
         for place, prediction in enumerate(predictor.predict(chunk, plan, first_line=done)):
             for line in _lines(prediction, format, done + place + 1):
-                sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+                common.write_line(line)
+        common.flush()
         done += len(chunk)
+        if problem is not None:
+            raise problem
 
 
-def _search(
-    beam: int | None,
-    greedy: bool,
-    sample: bool,
-    temperature: float | None,
-    top_k: int | None,
-    top_p: float | None,
-    seed: int | None,
-) -> dict[str, Any]:
-    """The run's search settings that the flags change."""
+def _chunks(inputs: Iterator[Pair], size: int) -> Iterator[tuple[list[Pair], UserError | None]]:
+    """Some inputs at a time; those before a line that cannot be read come with the problem, and are not lost."""
+    from weft.core.errors import UserError
+
+    chunk: list[Pair] = []
+    try:
+        for pair in inputs:
+            chunk.append(pair)
+            if len(chunk) == size:
+                yield chunk, None
+                chunk = []
+    except UserError as problem:
+        yield chunk, problem
+        return
+    yield chunk, None
+
+
+def search_changes(beam: int | None, greedy: bool, sample: bool, sampling: dict[str, Any]) -> dict[str, Any]:
+    """The run's search settings that the flags change; `sampling` holds those that need --sample."""
     from weft.core.errors import UserError
 
     asked = [name for name, on in (("--beam", beam is not None), ("--greedy", greedy), ("--sample", sample)) if on]
     if len(asked) > 1:
         raise UserError(f"{' and '.join(asked)} exclude each other", "the command line", "keep one of them")
-    only_sample = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    given = {name: value for name, value in only_sample.items() if value is not None}
+    given = {name: value for name, value in sampling.items() if value is not None}
     if given and not sample:
         flag = "--" + next(iter(given)).replace("_", "-")
         raise UserError(f"{flag} has a meaning only when sampling", flag, "add --sample, or leave it out")
@@ -102,7 +118,7 @@ def _lines(prediction: Prediction, format: str, number: int) -> Iterator[str]:
         yield json.dumps(_record(prediction, number), ensure_ascii=False)
     elif format == "tsv":
         for output in prediction.outputs:
-            yield f"{_one_line(prediction.source)}\t{_one_line(output.text)}\t{output.score:.4f}"
+            yield "\t".join([_one_line(prediction.source, "\t"), _one_line(output.text, "\t"), f"{output.score:.4f}"])
     else:
         yield _one_line(prediction.text)
 
@@ -120,8 +136,11 @@ def _record(prediction: Prediction, number: int) -> dict[str, Any]:
     return {"line": number, "source": prediction.source, "prediction": prediction.text, "outputs": outputs}
 
 
-def _one_line(text: str) -> str:
-    """Line breaks and tabs inside an output would break the promise of one line each."""
-    return (
-        text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r") if "\n" in text or "\r" in text else text
-    )
+ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _one_line(text: str, also: str = "") -> str:
+    """Line breaks, and tabs between columns, are written as escapes: one output, one line."""
+    for character in "\n\r" + also:
+        text = text.replace(character, ESCAPES[character])
+    return text

@@ -36,7 +36,7 @@ class UserError(WeftError):
 class Interrupted(WeftError):
     """Training was asked to stop (SIGINT or SIGTERM) and has saved itself."""
 
-    exit_code = 130
+    exit_code = 1
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -131,7 +131,6 @@ class Hypothesis:
     ids: tuple[int, ...]
     token_scores: tuple[float, ...]
     score: float
-    finished: bool = True
 
     @property
     def log_prob(self) -> float:

@@ -14,9 +14,9 @@ def lengths_to_mask(lengths: Tensor, longest: int | None = None) -> Tensor:
     return torch.arange(longest, device=lengths.device) < lengths[:, None]
 
 
-def causal(length: int, device: torch.device) -> Tensor:
-    """(T, T), True where query t may look at key u: u ≤ t."""
-    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+def causal(length: int, before: int, device: torch.device) -> Tensor:
+    """(T, before + T), True where a new place may look: at all places before, and at itself."""
+    return torch.ones(length, before + length, dtype=torch.bool, device=device).tril(before)
 
 
 def hide(scores: Tensor, mask: Tensor | None) -> Tensor:

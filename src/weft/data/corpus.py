@@ -84,21 +84,27 @@ class Corpus:
 
 
 def is_corpus(folder: Path) -> bool:
+    """Whether a folder holds a whole corpus of this format."""
     try:
         facts = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return bool(facts["format"] == FORMAT and facts["sizes"] == _sizes(folder))
+    except (OSError, ValueError, KeyError, TypeError):
         return False
-    return bool(facts.get("format") == FORMAT)
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.suffix in (".ids", ".rows")}
 
 
 def write_corpus(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, folder: Path) -> Corpus:
     """Encode pairs into `folder` (made whole or not at all) and open it."""
     aside = folder.with_name(f"{folder.name}.{os.getpid()}.part")
+    shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
         kind = "uint16" if max(len(source), len(target)) < 2**16 else "uint32"
         rows = _write_sides(pairs, source, target, aside, kind)
-        facts = {"format": FORMAT, "kind": kind, "rows": rows}
+        facts = {"format": FORMAT, "kind": kind, "rows": rows, "sizes": _sizes(aside)}
         (aside / "corpus.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         aside.rename(folder)
@@ -130,8 +136,10 @@ class _Writer:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self._ids.close()
-        self._rows.close()
+        for file in (self._ids, self._rows):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
 
     def add(self, rows: Sequence[Sequence[int]]) -> None:
         ends = self._end + np.cumsum([len(row) for row in rows], dtype=np.int64)

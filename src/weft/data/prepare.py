@@ -21,8 +21,10 @@ from typing import Any, Literal
 from weft.core.errors import UserError
 from weft.core.kinds import Pair
 from weft.data.corpus import Corpus, is_corpus, write_corpus
+from weft.data.files import size_of
+from weft.data.formats import kind_of
 from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
-from weft.data.survey import Survey, place, survey
+from weft.data.survey import FEWEST_PAIRS, Survey, place, survey
 from weft.data.tokens import Tokeniser, from_json, learn
 
 FORMAT = 1
@@ -58,9 +60,10 @@ class Prepared:
         self.files, self._progress = files, progress
         self.fingerprint = fingerprint(files.pairs)
         self.valid_fingerprint = fingerprint(files.valid) if files.valid else ""
-        key = _digest([FORMAT, self.fingerprint, self.valid_fingerprint, asdict(files.columns), files.on_bad_line])
-        key = _digest([key, files.longest, files.hold_out])
-        self.folder = (root or cache_root()) / key
+        shapes = [(kind_of(path), size_of(path)) for path in (*files.pairs, *files.valid)]
+        rows = [asdict(files.columns), files.on_bad_line, files.longest, files.hold_out]
+        key = _digest([FORMAT, self.fingerprint, self.valid_fingerprint, shapes, rows])
+        self.folder = (root or cache_root()) / "corpora" / key
         _forget_old(self.folder.parent)
         self.folder.mkdir(parents=True, exist_ok=True)
         os.utime(self.folder)
@@ -101,9 +104,8 @@ class Prepared:
         """What the user should know about the data."""
         notes = list(self._looked["notes"])
         if not self._looked["valid"]:
-            notes.append(
-                f"only {self.survey.pairs} pairs: nothing is kept aside, and validation is on the training pairs"
-            )
+            few = f"only {self.survey.pairs} pairs: " if self.survey.pairs < FEWEST_PAIRS else ""
+            notes.append(f"{few}nothing is kept aside, and validation is on the training pairs")
         return notes
 
     def training(self, doing: str = "reading") -> Iterator[Pair]:
@@ -181,9 +183,9 @@ def keep_given(pairs: Sequence[Pair]) -> str:
 def _said(reading: Reading, which: str) -> list[str]:
     notes = list(reading.notes)
     if reading.skipped:
-        notes.append(f"{reading.skipped} bad {which} rows were left out, the first: {reading.bad[0]}")
+        notes.append(f"bad {which} rows left out: {reading.skipped:,}; the first is {reading.bad[0]}")
     if reading.blank:
-        notes.append(f"{reading.blank} blank lines in the {which} data were passed over")
+        notes.append(f"blank lines in the {which} data passed over: {reading.blank:,}")
     return notes
 
 

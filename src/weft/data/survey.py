@@ -126,7 +126,7 @@ class _KeptAside:
         """The place below which rows are kept aside, and those rows in the order of the file."""
         if self.rows < FEWEST_PAIRS or self.share == 0:
             return 0, []
-        count = min(LARGEST_HOLD_OUT, max(SMALLEST_HOLD_OUT, round(self.share * self.rows)))
+        count = min(LARGEST_HOLD_OUT, self.rows // 2, max(SMALLEST_HOLD_OUT, round(self.share * self.rows)))
         threshold = sorted(-first for first, _, _ in self._first)[count]
         kept = [(row, pair) for first, row, pair in self._first if -first < threshold]
         return threshold, [pair for _, pair in sorted(kept, key=lambda item: item[0])]

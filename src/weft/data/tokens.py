@@ -19,6 +19,7 @@ from typing import Any
 from weft.core.errors import UserError
 from weft.core.kinds import SPECIALS, UNKNOWN, Pair
 
+FORMAT = 1
 LOST = "�"
 MOST_LISTED = 50_000  # characters or words that are kept, the most frequent first
 
@@ -76,7 +77,7 @@ class Tokeniser(ABC):
         return [names[i] for i in ids]
 
     def to_json(self) -> str:
-        content = {"format": 1, "kind": self.kind, "specials": SPECIALS, "marks": self.marks, **self._content()}
+        content = {"format": FORMAT, "kind": self.kind, "specials": SPECIALS, "marks": self.marks, **self._content()}
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
     def save(self, path: Path) -> None:
@@ -209,6 +210,7 @@ def learn_subwords(kind: str, texts: Iterable[str], size: int, marks: Sequence[s
 
 
 LISTED: dict[str, type[_Listed] | type[Bytes]] = {"characters": Characters, "words": Words, "bytes": Bytes}
+SUBWORDS = ("bpe", "unigram")
 
 
 def learn(kind: str, size: int, texts: Iterable[str], marks: Sequence[str] = ()) -> Tokeniser:
@@ -219,18 +221,26 @@ def learn(kind: str, size: int, texts: Iterable[str], marks: Sequence[str] = ())
 def from_json(text: str, where: str) -> Tokeniser:
     """A tokeniser as saved by `to_json`; `where` is named if it cannot be read."""
     try:
-        content = json.loads(text)
-        if content["kind"] == "bytes":
-            return Bytes(content["marks"])
-        if content["kind"] in LISTED:
-            return {"characters": Characters, "words": Words}[content["kind"]](content["symbols"], content["marks"])
-        return Subwords(content["kind"], json.dumps(content["model"]), content["marks"])
-    except (ValueError, KeyError, TypeError) as error:
+        return _loaded(json.loads(text))
+    except Exception as error:  # tokenizers raises bare Exceptions
         raise UserError(
             f"this is not a tokeniser that Weft wrote ({type(error).__name__}: {error})",
             where,
             "restore the file, or train again",
         ) from None
+
+
+def _loaded(content: dict[str, Any]) -> Tokeniser:
+    kind, marks = content["kind"], content["marks"]
+    if content["format"] != FORMAT:
+        raise ValueError(f"format {content['format']}, this Weft reads {FORMAT}")
+    if kind == "bytes":
+        return Bytes(marks)
+    if kind in LISTED:
+        return {"characters": Characters, "words": Words}[kind](content["symbols"], marks)
+    if kind not in SUBWORDS:
+        raise ValueError(f"kind {kind!r}")
+    return Subwords(kind, json.dumps(content["model"]), marks)
 
 
 def marks_of(pair: Pair) -> list[str]:

@@ -100,7 +100,10 @@ class RunFolder:
         self.need_run()
         content = self._yaml()
         made_by = content.pop("format", None)
-        if not isinstance(made_by, int) or made_by > FORMAT:
+        if not isinstance(made_by, int):
+            todo = "restore the file from a copy"
+            raise UserError("this is not a spec.yaml that Weft wrote: it has no format", str(self.spec_file), todo)
+        if made_by > FORMAT:
             raise UserError(
                 f"this run was made by a newer Weft (format {made_by}; this one reads up to {FORMAT})",
                 str(self.spec_file),

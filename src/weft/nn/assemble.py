@@ -8,7 +8,7 @@ from torch import nn
 
 from weft.nn import embed as embedding
 from weft.nn.attention import Attention, Weigher, softmax
-from weft.nn.bridge import Last, Mean, Projected, Zeros
+from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
 from weft.nn.cells import Elman, Gru, Recurrence
 from weft.nn.decoders.recurrent import RecurrentDecoder
 from weft.nn.decoders.transformer import DecoderBlock, TransformerDecoder
@@ -35,7 +35,7 @@ SCORES: dict[str, type[Dot] | type[Additive]] = {
 }
 WEIGHERS: dict[str, Weigher] = {"softmax": softmax}
 POSITIONS: dict[str, type[NoPositions]] = {"none": NoPositions, "sinusoid": Sinusoid, "rotary": Rotary}
-BRIDGES: dict[str, type[nn.Module]] = {"zeros": Zeros, "last": Last, "mean": Mean, "projected": Projected}
+BRIDGES: dict[str, type[Bridge]] = {"zeros": Zeros, "last": Last, "mean": Mean, "projected": Projected}
 
 
 def assemble(spec: Spec, source_symbols: int, target_symbols: int) -> Seq2Seq[Any]:
@@ -79,13 +79,11 @@ def _transformer_encoder(spec: Spec, part: TransformerEncoderSpec, table: nn.Emb
     return TransformerEncoder(embed, blocks, part.width)
 
 
-def _bridge(spec: Spec) -> nn.Module:
-    if not isinstance(spec.decoder, RecurrentDecoderSpec) or spec.bridge.kind == "zeros" or spec.bridge.give == "none":
-        return Zeros()
-    if spec.bridge.kind == "projected":
-        return Projected(spec.encoder.width, spec.decoder.width, spec.decoder.layers)
-    made = Last if spec.bridge.kind == "last" else Mean
-    return made(spec.decoder.layers)
+def _bridge(spec: Spec) -> Bridge:
+    """A Transformer decoder takes nothing but attention; nor does a recurrent one that is given nothing."""
+    none = isinstance(spec.decoder, TransformerDecoderSpec) or spec.bridge.give == "none"
+    made = BRIDGES["zeros" if none else spec.bridge.kind]
+    return made(spec.encoder.width, spec.decoder.width, spec.decoder.layers)
 
 
 def _decoder(spec: Spec, table: nn.Embedding) -> RecurrentDecoder | TransformerDecoder:
@@ -96,7 +94,7 @@ def _decoder(spec: Spec, table: nn.Embedding) -> RecurrentDecoder | TransformerD
 
 def _recurrent_decoder(spec: Spec, part: RecurrentDecoderSpec, table: nn.Embedding) -> RecurrentDecoder:
     look = part.attention
-    every = spec.bridge.give == "every" and spec.bridge.kind != "zeros"
+    every = spec.bridge.give == "every"
     fed = spec.encoder.width if look.feed and look.score != "none" else 0
     inputs = [spec.embed.width + (part.width if every else 0) + fed] + [part.width] * (part.layers - 1)
     attention = None

@@ -12,30 +12,30 @@ from torch import Tensor, nn
 from weft.core.kinds import Memory
 
 
-class Zeros(nn.Module):
+class Bridge(nn.Module):
+    """From an encoder of `width` to a decoder of `decoder_width` with so many layers."""
+
+    def __init__(self, width: int, decoder_width: int, layers: int) -> None:
+        super().__init__()
+        self.layers = layers
+
+
+class Zeros(Bridge):
     """Nothing: the decoder starts from zeros."""
 
     def forward(self, memory: Memory) -> Memory:
         return replace(memory, final=())
 
 
-class Last(nn.Module):
+class Last(Bridge):
     """The encoder's last state as it is; its top one where the decoder has more layers."""
-
-    def __init__(self, layers: int) -> None:
-        super().__init__()
-        self.layers = layers
 
     def forward(self, memory: Memory) -> Memory:
         return replace(memory, final=_stretched(memory.final, self.layers))
 
 
-class Mean(nn.Module):
+class Mean(Bridge):
     """The mean of the encoder's states over the real places, for every layer."""
-
-    def __init__(self, layers: int) -> None:
-        super().__init__()
-        self.layers = layers
 
     def forward(self, memory: Memory) -> Memory:
         real = memory.mask[..., None].to(memory.states.dtype)
@@ -43,16 +43,16 @@ class Mean(nn.Module):
         return replace(memory, final=(mean,) * self.layers)
 
 
-class Projected(nn.Module):
+class Projected(Bridge):
     """φ(W s + b) of the last state, with a matrix for each decoder layer."""
 
     def __init__(self, width: int, decoder_width: int, layers: int) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(width, decoder_width) for _ in range(layers))
+        super().__init__(width, decoder_width, layers)
+        self.project = nn.ModuleList(nn.Linear(width, decoder_width) for _ in range(layers))
 
     def forward(self, memory: Memory) -> Memory:
-        final = _stretched(memory.final, len(self.layers))
-        return replace(memory, final=tuple(torch.tanh(layer(f)) for layer, f in zip(self.layers, final, strict=True)))
+        final = zip(self.project, _stretched(memory.final, self.layers), strict=True)
+        return replace(memory, final=tuple(torch.tanh(layer(f)) for layer, f in final))
 
 
 def _stretched(final: tuple[Tensor, ...], layers: int) -> tuple[Tensor, ...]:

@@ -31,7 +31,7 @@ class MultiHead(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """(B, T, D) → (B, H, T, d)"""
-        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+        return x.view(*x.shape[:2], self.heads, x.shape[2] // self.heads).transpose(1, 2)
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:
         """Split queries, keys and values to the output (B, T, D); `mask` is True where a key may be seen."""

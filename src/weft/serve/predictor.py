@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from weft.core.errors import UserError
-from weft.core.kinds import Batch, Hypothesis, Pair
+from weft.core.kinds import UNKNOWN, Batch, Hypothesis, Pair
 from weft.core.trace import trace
 from weft.data.tokens import Tokeniser
 from weft.learn import checkpoint, snapshot
@@ -148,7 +148,14 @@ def _weights(noted: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
 def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "") -> Plan:
     """The search of a spec, for outputs in the target's symbols."""
     settings = search.model_dump(exclude={"no_repeat"})
-    rules = Rules(target.first, tuple(target.encode(prefix)) if prefix else (), search.no_repeat)
+    forced = tuple(target.encode(prefix)) if prefix else ()
+    if UNKNOWN in forced:
+        raise UserError(
+            f"the prefix {prefix!r} has symbols that this run never saw in a target",
+            "--prefix",
+            "use symbols of the training targets (they are in target.json)",
+        )
+    rules = Rules(target.first, forced, search.no_repeat)
     return Plan(**settings, nbest=nbest, rules=rules)
 
 

@@ -57,7 +57,7 @@ class DecoderBlock(nn.Module):
     def forward(
         self, x: Tensor, source: KeysValues, mask: Tensor, written: KeysValues, visible: Tensor | None
     ) -> tuple[Tensor, KeysValues]:
-        """New places x (B, T, D) after those `written` already; `visible` (T, T) is needed for several at once."""
+        """New places x (B, T, D) after those `written` already; `visible` (T, all) is needed for several."""
         start, y = written[0].shape[2], self.own_norm(x)
         query = self.positions.turn(self.own.split(self.own.query(y)), start)
         keys = torch.cat([written[0], self.positions.turn(self.own.split(self.own.key(y)), start)], dim=2)
@@ -83,7 +83,7 @@ class TransformerDecoder(nn.Module):
         return out[:, 0], after
 
     def unroll(self, y: Tensor, state: TransformerState) -> Tensor:
-        return self._advance(y, state, causal(y.shape[1], y.device))[0]
+        return self._advance(y, state, causal(y.shape[1], state.place, y.device))[0]
 
     def _advance(self, y: Tensor, state: TransformerState, visible: Tensor | None) -> tuple[Tensor, TransformerState]:
         x = self.embed(y, state.place)  # (B, T, D)
