@@ -277,3 +277,15 @@ def test_init_starts_from_the_weights_of_another_run(pairs: Path, tmp_path: Path
     new = load_file(tmp_path / "second" / "best" / checkpoint.WEIGHTS)
     assert old.keys() == new.keys()
     assert all(bool(((old[k] - new[k]).abs() < 1e-5).all()) for k in old)
+
+
+def test_weights_that_do_not_fit_the_settings_are_refused_by_name(pairs: Path, tmp_path: Path) -> None:
+    import weft
+
+    train(pairs, tmp_path / "run", steps=3)
+    spec = tmp_path / "run" / "spec.yaml"
+    spec.write_text(spec.read_text().replace("cell: lstm", "cell: gru"))
+    with pytest.raises(UserError) as caught:
+        weft.load(tmp_path / "run").predict(["abc"])
+    assert "do not fit the settings" in caught.value.what
+    assert "spec.yaml" in caught.value.where

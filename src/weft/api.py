@@ -106,7 +106,7 @@ class Run:
             longest = self.spec.data.longest
             pairs = list(read_pairs([str(pairs)], columns or self.columns, on_bad_line=on_bad_line, longest=longest))
         predictor = self.predictor
-        validator = Validator(pairs, predictor.source, predictor.target, self.spec.train.batch_tokens)
+        validator = Validator.of(pairs, predictor.source, predictor.target, self.spec.train.batch_tokens)
         plan = predictor.plan(self.search(search))
         found = validator.evaluate(predictor.model, plan, predictor.device, tick)
         references = [[pair.target] for pair in pairs]

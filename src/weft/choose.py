@@ -6,6 +6,7 @@ is chosen to go with it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,10 @@ from weft.data.survey import SideSurvey, Survey
 from weft.settings import Layer, flatten, implied_kind, put
 
 DEFAULT_BUDGET_SECONDS = 600.0
+LAYERS = 3
+WIDTHS = (128, 192, 256, 384, 512)
+PASSES = 10  # over the data, that a Transformer should have time for
+USE = 0.6  # the share of the machine's matrix speed that training reaches
 
 
 @dataclass
@@ -29,15 +34,18 @@ class Choices:
             self.reasons.append([key, str(value), reason])
 
 
-def choose(survey: Survey, given: Mapping[str, Any]) -> Choices:
-    """Settings for everything that matters, to go with what is `given`."""
+def choose(survey: Survey, given: Mapping[str, Any], speed: float | None = None) -> Choices:
+    """Settings for everything that matters, to go with what is `given`.
+
+    `speed` is the machine's, in multiplications and additions a second; without it nothing hangs on the machine.
+    """
     choices = Choices()
-    _budget(choices, given)
+    seconds = _budget(choices, given)
     sides = [_side(choices, name, side, given) for name, side in (("source", survey.source), ("target", survey.target))]
     both_subwords = sides == ["bpe", "bpe"]
     _share(choices, survey, both_subwords)
     if _family(given, both_subwords) == "transformer":
-        _transformer(choices, given)
+        _transformer(choices, given, _width(choices, survey, seconds, speed))
     else:
         _recurrent(choices, survey, given)
     _selection(choices, survey, both_subwords)
@@ -46,12 +54,27 @@ def choose(survey: Survey, given: Mapping[str, Any]) -> Choices:
     return choices
 
 
-def _budget(choices: Choices, given: Mapping[str, Any]) -> None:
+def matrix_speed() -> float:
+    """Multiplications and additions a second in a product of matrices, the median of a few."""
+    import torch
+
+    matrix = torch.ones(512, 512)
+    times = []
+    for _ in range(15):
+        began = time.perf_counter()
+        torch.mm(matrix, matrix)
+        times.append(time.perf_counter() - began)
+    return 2 * 512**3 / sorted(times)[len(times) // 2]
+
+
+def _budget(choices: Choices, given: Mapping[str, Any]) -> float:
+    """The seconds there are, if it is seconds."""
     train = given.get("train", {})
     if not {"budget_seconds", "steps", "epochs"} & set(train):
         choices.set("train.budget_seconds", DEFAULT_BUDGET_SECONDS, "no --budget, --steps or --epochs was given")
     seconds = train.get("budget_seconds", DEFAULT_BUDGET_SECONDS)
-    choices.set("train.valid_pairs", int(min(1000, max(50, 3 * float(seconds or 0)))))
+    choices.set("train.valid_pairs", int(min(1000, max(50, 3 * float(seconds)))))
+    return float(seconds)
 
 
 def _side(choices: Choices, name: str, side: SideSurvey, given: Mapping[str, Any]) -> str:
@@ -92,19 +115,37 @@ def _family(given: Mapping[str, Any], both_subwords: bool) -> str:
     return implied or ("transformer" if both_subwords else "recurrent")
 
 
-def _transformer(choices: Choices, given: Mapping[str, Any]) -> None:
+def _width(choices: Choices, survey: Survey, seconds: float, speed: float | None) -> int:
+    """The widest Transformer that sees every pair PASSES times in the budget."""
+    size = choices.layer["target"]["size"] if "size" in choices.layer.get("target", {}) else 4000
+    if speed is None:
+        return WIDTHS[1]
+    tokens = survey.pairs * max(1.0, survey.target.mean / 4)  # a piece of a word is about four characters
+    passes = {w: USE * speed * seconds / (_work(w, size) * tokens) for w in WIDTHS}
+    width = max((w for w in WIDTHS if passes[w] >= PASSES), default=WIDTHS[0])
+    choices.reasons.append(["encoder.width", str(width), f"about {passes[width]:.0f} passes over the data in the time"])
+    return width
+
+
+def _work(width: int, symbols: int) -> float:
+    """Multiplications and additions to learn from one target symbol: six for each weight it meets."""
+    blocks = LAYERS * ((4 + 4) * width**2 + (8 + 4) * width**2)  # encoder and decoder, feed-forward of twice the width
+    return 6 * (blocks + width * symbols)
+
+
+def _transformer(choices: Choices, given: Mapping[str, Any], width: int) -> None:
     why = "running text is learned best by a Transformer"
     for side in ("encoder", "decoder"):
         if (implied_kind(side, given) or "transformer") == "transformer":
             choices.set(f"{side}.kind", "transformer", why if side == "encoder" else "")
-            choices.set(f"{side}.width", 256)
-            choices.set(f"{side}.layers", 3)
+            choices.set(f"{side}.width", width)
+            choices.set(f"{side}.layers", LAYERS)
             choices.set(f"{side}.heads", 4)
-            choices.set(f"{side}.inner", 512)
+            choices.set(f"{side}.inner", 2 * width)
     choices.set("embed.positions", "rotary" if implied_kind("encoder", given) != "recurrent" else "sinusoid")
-    choices.set("embed.width", 256)
-    choices.set("train.batch_tokens", 4096)
-    choices.set("train.rate", 0.002)
+    choices.set("embed.width", width)
+    choices.set("train.batch_tokens", 1536, "small batches: many updates in the time")
+    choices.set("train.rate", 0.0015)
     choices.set("train.dropout", 0.2)
 
 

@@ -20,6 +20,10 @@ from weft.spec import Spec, TransformerDecoder, TransformerEncoder
 Layer = dict[str, Any]
 
 
+class Clash(UserError):
+    """Settings that are right each for itself but do not go together."""
+
+
 @dataclass(frozen=True)
 class Composed:
     """A spec and, for each dotted key, who said so: default, autopilot, file or flag."""
@@ -48,9 +52,12 @@ def read_file(path: str | Path) -> Layer:
     """The settings in a YAML file."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UserError(f"cannot read the settings file: {reason}", str(path), "check the file's name") from None
+    except OSError as error:
+        what = f"cannot read the settings file: {error.strerror}"
+        raise UserError(what, str(path), "check the file's name") from None
+    except UnicodeDecodeError:
+        what = "cannot read the settings file: it is not UTF-8 text"
+        raise UserError(what, str(path), "save it as UTF-8") from None
     try:
         layer = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
@@ -74,17 +81,17 @@ def read_overrides(items: Sequence[str]) -> Layer:
             raise UserError(
                 f"'{item}' is not a setting", f"--set {item}", "write key=value, such as --set train.rate=0.001"
             )
-        put(layer, key.strip(), _value(text.strip()))
+        put(layer, key.strip(), _value(text.strip(), f"--set {item}"))
     return layer
 
 
-def _value(text: str) -> Any:
+def _value(text: str, where: str) -> Any:
     """A YAML value; YAML 1.1 reads 1e-3 as text, which nobody means."""
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         todo = "write a number, a name, true, false or null"
-        raise UserError(f"'{text}' is not a value", f"--set …={text}", todo) from None
+        raise UserError(f"'{text}' is not a value", where, todo) from None
     if isinstance(value, str):
         try:
             return float(value)
@@ -163,7 +170,7 @@ def _readable(error: ValidationError, origins: Mapping[str, str]) -> UserError:
         return UserError(what, _where(key, origins), known)
     if first["type"] == "value_error":
         what, _, todo = str(first["ctx"]["error"]).partition("; ")
-        return UserError(what if not key or "." in what.split()[0] else f"{key}: {what}", where, todo)
+        return Clash(what if not key or "." in what.split()[0] else f"{key}: {what}", where, todo)
     return UserError(f"{key}: {first['msg'][0].lower()}{first['msg'][1:]}, but it is {given!r}", where, known)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 import weft
-from weft.choose import choose
+from weft.choose import choose, matrix_speed
 from weft.core.errors import UserError
 from weft.data.batches import too_long
 from weft.data.corpus import Corpus
@@ -32,7 +32,7 @@ from weft.nn.assemble import assemble
 from weft.nn.model import Seq2Seq
 from weft.score.metrics import signatures
 from weft.serve.predictor import Predictor, make_plan
-from weft.settings import Composed, Layer, compose, flatten, implied_kind, put
+from weft.settings import Clash, Composed, Layer, compose, flatten, implied_kind, put
 from weft.spec import Data, Spec
 
 FINAL_PAIRS = 2000  # validation pairs that the finished model is scored on
@@ -69,15 +69,14 @@ def run_job(job: Job, reporter: Reporter) -> Path:
     going_on = job.resume and folder.is_run
     if not going_on:
         _check_start(job, folder)
-    asked = compose(("file", job.file_layer), ("flag", job.flag_layer)).spec  # mistakes are told before data are read
-    device = (folder.read_spec() if going_on else asked).train.device
+    asked = folder.read_spec() if going_on else _asked(job)
     try:
-        with join_world(device) as world:
+        with join_world(asked.train.device) as world:
             with settle(job.pairs) as pairs, world.first_alone():
-                if going_on:
+                if going_on or not world.first:  # the others read what the first has written
                     ready = _go_on(job, folder, pairs, reporter)
                 else:
-                    ready = _start(job, asked, folder, pairs, world, reporter)
+                    ready = _start(job, asked, folder, pairs, reporter)
             with _locked_by_first(folder, world):
                 _train(ready, folder, world, reporter, job.init)
     finally:
@@ -110,11 +109,13 @@ def _default_out(job: Job) -> Path:
 # starting -----------------------------------------------------------------------------------------------------------
 
 
-def _start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], world: World, reporter: Reporter) -> Ready:
+def _start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
     """Look at the data, choose, and write down what the run is."""
     prepared = Prepared(_files(asked.data, pairs, job.valid), progress=reporter.stage)
     inherited = _inherited(job.init) if job.init else {}
-    chosen = choose(prepared.survey, _merged(inherited, job.file_layer, job.flag_layer))
+    given = _merged(inherited, job.file_layer, job.flag_layer)
+    by_clock = asked.train.steps is None and asked.train.epochs is None
+    chosen = choose(prepared.survey, given, matrix_speed() if by_clock else None)
     layers = (("autopilot", chosen.layer), ("init", inherited), ("file", job.file_layer), ("flag", job.flag_layer))
     composed = compose(*layers, ("flag", _data_layer(job)))
     if job.init:
@@ -123,14 +124,23 @@ def _start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], world
         source, target = _learn(prepared, composed.spec)
     corpus = prepared.corpus(source, target)
     _say_notes(prepared, corpus, composed.spec, reporter)
-    if world.first:
-        folder.create()
-        with folder.locked():
-            folder.write_tokenisers(source, target)
-            folder.write_facts(_facts(job, folder, prepared, corpus, composed.spec))
-            folder.write_spec(composed.spec, composed.origins, chosen.reasons)
-        _say_choices(chosen.reasons, composed, reporter)
+    folder.create()
+    with folder.locked():
+        folder.write_tokenisers(source, target)
+        folder.write_facts(_facts(job, folder, prepared, corpus))
+        folder.write_spec(composed.spec, composed.origins, chosen.reasons)
+    _say_choices(chosen.reasons, composed, reporter)
     return Ready(composed.spec, source, target, corpus, prepared)
+
+
+def _asked(job: Job) -> Spec:
+    """What the user asks for, so that mistakes are told before data are read; `data` and `train` are final in it."""
+    layers = ("file", job.file_layer), ("flag", job.flag_layer)
+    try:
+        return compose(*layers).spec
+    except Clash:  # with what the autopilot chooses they may go together; if not, it is told then
+        final = ("data.", "train.")
+        return compose(*((name, {k: v for k, v in flatten(tree) if k.startswith(final)}) for name, tree in layers)).spec
 
 
 def _files(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
@@ -170,7 +180,7 @@ def _learn(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:
     return prepared.tokenisers(sides[0], sides[1], spec.embed.shared)
 
 
-def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, spec: Spec) -> dict[str, Any]:
+def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus) -> dict[str, Any]:
     return {
         "weft": weft.__version__,
         "folder": str(folder.path),
@@ -262,7 +272,7 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, in
     spec = ready.spec
     torch.manual_seed(spec.train.seed)
     model = assemble(spec, len(ready.source), len(ready.target)).to(world.device)
-    validator = Validator(ready.prepared.valid, ready.source, ready.target, spec.train.batch_tokens)
+    validator = Validator.of(ready.prepared.valid, ready.source, ready.target, spec.train.batch_tokens)
     greedy = make_plan(spec.search.model_copy(update={"kind": "greedy"}), ready.target)
     trainer = Trainer(spec, model, ready.corpus, validator, greedy, folder, world, reporter)
     _restore(trainer, folder, world, reporter, init)

@@ -83,6 +83,6 @@ def show(*things: Any) -> None:
 
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     if not sys.stdout.isatty():
-        console.width = 160
+        console.width = 1000
     for thing in things:
         console.print(thing)

@@ -38,7 +38,8 @@ app.command()(demo)
 
 
 # typer carries a click of its own from some version on; its base error is found through what it does export
-CLICK_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+INTERRUPTED = 130  # what typer, which catches Ctrl-C itself, returns then
 
 
 def _version(value: bool) -> None:
@@ -92,14 +93,17 @@ def main() -> NoReturn:
     # spinning on can cost half of the speed (docs/LOG.md). It must be said before torch is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
-        sys.exit(app(arguments, prog_name="weft", standalone_mode=False) or 0)
-    except KeyboardInterrupt:
-        common.complain("stopped by the keyboard")
-        sys.exit(1)
+        code = app(arguments, prog_name="weft", standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
     except Exception as error:
         if "--debug" in arguments:
             raise
-        sys.exit(_told(error))
+        code = _told(error)
+    if code == INTERRUPTED:
+        common.complain("stopped by the keyboard")
+        code = 1
+    sys.exit(code)
 
 
 def _told(error: Exception) -> int:
@@ -110,7 +114,8 @@ def _told(error: Exception) -> int:
         common.complain(str(error))
         return error.exit_code
     if isinstance(error, CLICK_ERROR):
-        common.complain(_usage(error))
+        if error.format_message():  # there is none where the help was shown, as of `weft` alone
+            common.complain(_usage(error))
         return 2
     if isinstance(error, OSError):
         where = error.filename or "the system"

@@ -58,13 +58,14 @@ def predict(
         raise typer.BadParameter(f"'{format}' is not one of text, tsv, jsonl", param_hint="--format")
     if nbest > 1 and format == "text":
         raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")
-    if nbest > 1 and greedy:
-        raise UserError("--greedy finds one output", f"--nbest {nbest}", "use --beam or --sample for several")
     loaded = load(run)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     changes = search_changes(beam, greedy, sample, sampling)
+    search = loaded.search(changes)
+    if nbest > 1 and search.kind == "greedy":
+        raise UserError("greedy search finds one output", f"--nbest {nbest}", "use --beam or --sample for several")
     predictor = loaded.predictor
-    plan = predictor.plan(loaded.search(changes), nbest, prefix)
+    plan = predictor.plan(search, nbest, prefix)
     inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest)
     size = 1 if file == "-" and sys.stdin.isatty() else CHUNK
     done = 0

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from weft.core.errors import UserError
 from weft.learn import checkpoint
 from weft.learn.checkpoint import Checkpoint
 from weft.learn.folder import RunFolder
@@ -73,6 +74,15 @@ def put(saved: Checkpoint, model: nn.Module, optimiser: torch.optim.Optimizer, a
 
 
 def put_weights(weights: dict[str, Tensor], model: nn.Module) -> None:
+    """Give a model saved weights; they must fit by name and shape."""
+    wanted = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    wrong = [name for name, shape in wanted.items() if name not in weights or tuple(weights[name].shape) != shape]
+    if wrong:
+        raise UserError(
+            f"the weights do not fit the settings: {', '.join(wrong[:3])}",
+            "checkpoint and spec.yaml",
+            "use the settings that the weights were trained with, and the Weft that trained them",
+        )
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(weights[name])

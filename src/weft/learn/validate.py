@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,23 +44,32 @@ class Evaluation:
         return [Example(_shown(pairs[p]), pairs[p].target, self.outputs[p]) for p in places]
 
 
+@dataclass(frozen=True)
 class Validator:
     """Pairs to validate on, encoded once."""
 
-    def __init__(self, pairs: Sequence[Pair], source: Tokeniser, target: Tokeniser, batch_tokens: int) -> None:
-        self.pairs, self._target, self._batch_tokens = list(pairs), target, batch_tokens
-        self._sources = source.encode_sources(self.pairs)
-        self._targets = target.encode_all([pair.target for pair in self.pairs])
+    pairs: list[Pair]
+    sources: list[list[int]]
+    targets: list[list[int]]
+    tokeniser: Tokeniser  # the target's
+    batch_tokens: int
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair], source: Tokeniser, target: Tokeniser, batch_tokens: int) -> Validator:
+        encoded = source.encode_sources(pairs), target.encode_all([pair.target for pair in pairs])
+        return cls(list(pairs), *encoded, target, batch_tokens)
 
     def part(self, count: int) -> Validator:
         """The same on at most `count` pairs, evenly spread."""
         if count >= len(self.pairs):
             return self
         chosen = np.linspace(0, len(self.pairs) - 1, count).astype(int)
-        part = object.__new__(Validator)
-        part.pairs, part._target, part._batch_tokens = [self.pairs[i] for i in chosen], self._target, self._batch_tokens
-        part._sources, part._targets = [self._sources[i] for i in chosen], [self._targets[i] for i in chosen]
-        return part
+        return replace(
+            self,
+            pairs=[self.pairs[i] for i in chosen],
+            sources=[self.sources[i] for i in chosen],
+            targets=[self.targets[i] for i in chosen],
+        )
 
     def evaluate(
         self, model: Seq2Seq[Any], plan: Plan, device: torch.device, tick: Callable[[int], None] | None = None
@@ -68,8 +77,8 @@ class Validator:
         training = model.training
         model.eval()
         try:
-            found = decode(model, self._sources, plan, device, tick=tick)
-            outputs = [self._target.decode(best[0].ids) for best in found]
+            found = decode(model, self.sources, plan, device, tick=tick)
+            outputs = [self.tokeniser.decode(best[0].ids) for best in found]
             metrics = {"loss": self.loss(model, device), **score(outputs, [[pair.target] for pair in self.pairs])}
         finally:
             model.train(training)
@@ -79,9 +88,9 @@ class Validator:
     def loss(self, model: Seq2Seq[Any], device: torch.device) -> float:
         """Cross-entropy without smoothing, nats per target symbol."""
         total = count = 0.0
-        lengths = [np.array([len(row) + 1 for row in side], dtype=np.int32) for side in (self._sources, self._targets)]
-        for rows in by_length(lengths[0], lengths[1], self._batch_tokens):
-            batch = Batch.of([self._sources[r] for r in rows], [self._targets[r] for r in rows]).to(device)
+        lengths = [np.array([len(row) + 1 for row in side], dtype=np.int32) for side in (self.sources, self.targets)]
+        for rows in by_length(lengths[0], lengths[1], self.batch_tokens):
+            batch = Batch.of([self.sources[r] for r in rows], [self.targets[r] for r in rows]).to(device)
             loss = CrossEntropy()(model(batch), batch)
             total, count = total + float(loss.total), count + float(loss.count)
         return total / count if count else math.nan

@@ -49,13 +49,14 @@ def _sentence(spec: Spec) -> str:
     encoder, decoder = spec.encoder, spec.decoder
     if encoder.kind == "recurrent":
         way = "bidirectional" if encoder.directions == "both" else "forward"
-        reads = f"a {way} {encoder.cell} of {encoder.layers}×{encoder.width}"
+        reads = f"a {way} {encoder.cell.upper()} of {encoder.layers}×{encoder.width}"
     else:
         reads = f"a Transformer of {encoder.layers}×{encoder.width}"
     if decoder.kind == "recurrent":
         look = decoder.attention.score
         attention = "without attention" if look == "none" else f"with {look} attention"
-        writes = f"a {decoder.cell} of {decoder.layers}×{decoder.width} {attention}"
+        article = "an" if decoder.cell[0] in "el" else "a"
+        writes = f"{article} {decoder.cell.upper()} of {decoder.layers}×{decoder.width} {attention}"
     else:
         writes = f"a Transformer of {decoder.layers}×{decoder.width}"
     return f"A sequence-to-sequence model: {reads} reads {spec.source.tokens}, {writes} writes {spec.target.tokens}."

@@ -88,7 +88,7 @@ def _draw_loss(axes: Axes, reports: list[Row], evaluations: list[Row]) -> None:
     rates = axes.twinx()
     _line(rates, _curve(reports, "rate"), "learning rate", FAINT, 0.9, marked=False)
     training, validation = _curve(reports, "loss"), _curve(evaluations, "loss")
-    _line(axes, training, "training", TRAIN, 1.4)
+    _line(axes, training, "training (dropout, smoothed labels)", TRAIN, 1.4)
     _line(axes, validation, "validation", VALID, 1.8)
     _dress(axes, "loss (nats per token)")
     _scale_loss(axes, [v for v in training[1] + validation[1] if math.isfinite(v)])
