@@ -541,3 +541,12 @@ def test_a_constant_rate_stays_after_its_warm_up() -> None:
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])
 def test_half_way_through_the_fall_the_rate_is_half(schedule: str) -> None:
     assert rate_at(0.6, schedule, 0.2) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("items", [["train=5", "train.steps=2"], ["decoder=5", "decoder.cell=gru"]])
+def test_a_group_of_settings_given_as_a_value_is_refused(items: list[str]) -> None:
+    with pytest.raises(UserError) as caught:
+        read_overrides(items)
+    assert "is a group of settings" in caught.value.what
+    assert items[1].split("=")[0] in caught.value.where
+    assert items[1] in caught.value.todo

@@ -20,12 +20,13 @@ from weft.learn.budget import parse_seconds
 from weft.learn.folder import RunFolder
 from weft.learn.report import Log, Quiet, Reporter
 from weft.learn.validate import Validator
+from weft.opening import Job
 from weft.score.metrics import signatures
 from weft.score.significance import Comparison, paired_bootstrap
 from weft.serve.predictor import Prediction, Predictor
 from weft.settings import Layer, compose, put, read_file, read_overrides
 from weft.spec import Search, Spec
-from weft.training import Job, run_job
+from weft.training import run_job
 
 
 @dataclass(frozen=True)

@@ -104,9 +104,10 @@ def put(tree: Layer, key: str, value: Any) -> None:
     """Set a dotted key in a nested dictionary."""
     *path, leaf = key.split(".")
     for name in path:
-        below = tree.get(name)
+        below = tree.setdefault(name, {})
         if not isinstance(below, dict):
-            below = tree[name] = {}
+            todo = f"leave {name}={below} out, and set what is in {name}: {name}.{leaf}={value}"
+            raise UserError(f"{name} is a group of settings, and is given as {below!r}", f"setting {key}", todo)
         tree = below
     tree[leaf] = value
 

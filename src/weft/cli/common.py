@@ -81,7 +81,11 @@ def show(*things: Any) -> None:
     """Print to stdout, as wide as needed where it is not a terminal."""
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
+    class Polite(Console):
+        def on_broken_pipe(self) -> None:
+            _nobody_reads()
+
+    console = Polite(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     if not sys.stdout.isatty():
         console.width = 1000
     for thing in things:

@@ -1,0 +1,205 @@
+"""Opening a run: a new one is looked at, chosen for and written down; an old one is checked against what is asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import weft
+from weft.choose import choose, matrix_speed
+from weft.core.errors import UserError
+from weft.data.batches import too_long
+from weft.data.corpus import Corpus
+from weft.data.pairs import Columns
+from weft.data.prepare import Files, Prepared
+from weft.data.tokens import Tokeniser
+from weft.learn.folder import RunFolder, differences
+from weft.learn.report import Reporter
+from weft.settings import Clash, Composed, Layer, compose, flatten, implied_kind, put
+from weft.spec import Data, Spec
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the user asked for."""
+
+    pairs: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
+    out: Path | None = None
+    file_layer: Layer = field(default_factory=dict)
+    flag_layer: Layer = field(default_factory=dict)
+    resume: bool = False
+    init: Path | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Everything a trainer needs."""
+
+    spec: Spec
+    source: Tokeniser
+    target: Tokeniser
+    corpus: Corpus
+    prepared: Prepared
+
+
+# starting -----------------------------------------------------------------------------------------------------------
+
+
+def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
+    """Look at the data, choose, and write down what the run is."""
+    prepared = Prepared(_files(asked.data, pairs, job.valid), progress=reporter.stage)
+    inherited = _inherited(job.init) if job.init else {}
+    given = _merged(inherited, job.file_layer, job.flag_layer)
+    by_clock = asked.train.steps is None and asked.train.epochs is None
+    chosen = choose(prepared.survey, given, matrix_speed() if by_clock else None)
+    layers = (("autopilot", chosen.layer), ("init", inherited), ("file", job.file_layer), ("flag", job.flag_layer))
+    composed = compose(*layers, ("flag", _data_layer(job)))
+    if job.init:
+        source, target = RunFolder(job.init).read_tokenisers()
+    else:
+        source, target = _learn(prepared, composed.spec)
+    corpus = prepared.corpus(source, target)
+    _say_notes(prepared, corpus, composed.spec, reporter)
+    folder.create()
+    with folder.locked():
+        folder.write_tokenisers(source, target)
+        folder.write_facts(_facts(job, folder, prepared, corpus))
+        folder.write_spec(composed.spec, composed.origins, chosen.reasons)
+    _say_choices(chosen.reasons, composed, reporter)
+    return Ready(composed.spec, source, target, corpus, prepared)
+
+
+def asked_for(job: Job) -> Spec:
+    """What the user asks for, so that mistakes are told before data are read; `data` and `train` are final in it."""
+    layers = ("file", job.file_layer), ("flag", job.flag_layer)
+    try:
+        return compose(*layers).spec
+    except Clash:  # with what the autopilot chooses they may go together; if not, it is told then
+        final = ("data.", "train.")
+        return compose(*((name, {k: v for k, v in flatten(tree) if k.startswith(final)}) for name, tree in layers)).spec
+
+
+def _files(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
+    columns = Columns(data.source, data.target, data.features, data.tag)
+    return Files(tuple(pairs), tuple(valid), columns, data.on_bad_line, data.longest, data.hold_out)
+
+
+def _merged(*layers: Layer) -> Layer:
+    merged: Layer = {}
+    for layer in layers:
+        for key, value in flatten(layer):
+            put(merged, key, value)
+    return merged
+
+
+def _data_layer(job: Job) -> Layer:
+    return {"data": {"pairs": _absolute(job.pairs), "valid": _absolute(job.valid)}}
+
+
+def _absolute(paths: Sequence[str]) -> list[str]:
+    """Paths that lead to the files from anywhere; both halves of a parallel pair."""
+    return [p if p == "-" else ":".join(os.path.abspath(half) for half in _halves(p)) for p in paths]
+
+
+def _halves(path: str) -> list[str]:
+    return [path] if os.path.exists(path) else path.split(":")
+
+
+def _inherited(init: Path) -> Layer:
+    """The parts of another run's spec that its weights fix."""
+    spec = RunFolder(init).read_spec().model_dump(mode="json")
+    return {name: spec[name] for name in ("source", "target", "embed", "encoder", "bridge", "decoder", "head")}
+
+
+def _learn(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:
+    sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
+    return prepared.tokenisers(sides[0], sides[1], spec.embed.shared)
+
+
+def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus) -> dict[str, Any]:
+    return {
+        "weft": weft.__version__,
+        "folder": str(folder.path),
+        "pairs": _absolute(job.pairs),
+        "valid": _absolute(job.valid),
+        "fingerprint": prepared.fingerprint,
+        "valid_fingerprint": prepared.valid_fingerprint,
+        "training_pairs": len(corpus),
+        "valid_pairs": len(prepared.valid),
+        "init": str(job.init) if job.init else None,
+        "command": job.command,
+    }
+
+
+def _say_notes(prepared: Prepared, corpus: Corpus, spec: Spec, reporter: Reporter) -> None:
+    for note in prepared.notes:
+        reporter.note(note)
+    left_out = too_long(corpus.source_lengths, corpus.target_lengths, spec.train.batch_tokens)
+    if left_out == len(corpus):
+        raise UserError(
+            f"no pair fits into a batch of {spec.train.batch_tokens} symbols",
+            "setting train.batch_tokens",
+            "raise train.batch_tokens, or cut the lines",
+        )
+    if left_out:
+        limit = f"train.batch_tokens={spec.train.batch_tokens}"
+        reporter.note(f"pairs left out because a side has more symbols than {limit}: {left_out:,}")
+    if prepared.files.valid and (repeats := prepared.repeats()):
+        reporter.note(
+            f"{repeats:,} of {len(prepared.valid):,} validation pairs are training pairs too: scores will flatter"
+        )
+
+
+def _say_choices(reasons: list[list[str]], composed: Composed, reporter: Reporter) -> None:
+    for key, value, why in reasons:
+        if composed.origins.get(key) == "autopilot":
+            reporter.note(f"chose {key} = {value}: {why}")
+
+
+# going on -----------------------------------------------------------------------------------------------------------
+
+
+def go_on(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
+    """Open a run again, refusing if settings or data have changed."""
+    spec = folder.read_spec()
+    changed = _changed(spec, job)
+    if changed:
+        raise UserError(
+            f"the settings are not those of the run: {'; '.join(changed)}",
+            str(folder.spec_file),
+            "leave them out to go on, or train anew into another --out (--init starts from these weights)",
+        )
+    prepared = Prepared(
+        _files(spec.data, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage
+    )
+    _check_same_data(folder, prepared)
+    source, target = folder.read_tokenisers()
+    return Ready(spec, source, target, prepared.corpus(source, target), prepared)
+
+
+def _changed(spec: Spec, job: Job) -> list[str]:
+    """What the user asks for now that the run does not have."""
+    own, asked = spec.model_dump(mode="json"), _merged(job.file_layer, job.flag_layer)
+    kinds = {f"{side}.kind": implied_kind(side, asked) for side in ("encoder", "decoder")}
+    other = {key: kind for key, kind in kinds.items() if kind not in (None, own[key.split(".")[0]]["kind"])}
+    if other:  # another family has other settings: there is no need to look at them one by one
+        return differences({key: own[key.split(".")[0]]["kind"] for key in other}, other)
+    now = compose(("run", own), ("file", job.file_layer), ("flag", job.flag_layer)).spec.model_dump(mode="json")
+    return differences(own, now)
+
+
+def _check_same_data(folder: RunFolder, prepared: Prepared) -> None:
+    facts = folder.read_facts()
+    now = {"fingerprint": prepared.fingerprint, "valid_fingerprint": prepared.valid_fingerprint}
+    changed = differences({k: facts[k] for k in now}, now)
+    if changed:
+        raise UserError(
+            f"the data are not those the run was started with: {'; '.join(changed)}",
+            ", ".join([*prepared.files.pairs, *prepared.files.valid]),
+            f"give the files as they were ({', '.join(facts['pairs'])}), or train anew into another --out",
+        )

@@ -1,0 +1,121 @@
+"""Training from Python: what is given is taken, what is chosen is told, what comes out can be used."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+import weft
+from weft.core.errors import UserError
+from weft.learn.report import Quiet
+
+SMALL = {"encoder.width": 32, "decoder.width": 32, "embed.width": 32, "train.batch_tokens": 512}
+TRANSFORMER = {"encoder.kind": "transformer", "decoder.kind": "transformer", "encoder.layers": 1, "decoder.layers": 1}
+
+
+def pairs(count: int = 120) -> list[tuple[str, str]]:
+    draw = random.Random(2)
+    words = {"".join(draw.choices("abcde", k=draw.randint(2, 6))) for _ in range(count)}
+    return [(word, word.upper()) for word in sorted(words)]
+
+
+def log(run: weft.Run) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (run.path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_list_of_pairs_is_learned_and_predicted(tmp_path: Path) -> None:
+    settings = {**SMALL, "train.rate": 0.01, "train.dropout": 0.0}
+    run = weft.train(pairs(), out=tmp_path / "run", steps=150, settings=settings)
+    assert run.evaluate([weft.Pair(s, t) for s, t in pairs()])["exact"] > 90
+    assert run.predict(["abba"])[0].text == "ABBA"
+
+
+def test_tags_and_features_of_pairs_reach_the_model(tmp_path: Path) -> None:
+    rows = [weft.Pair(s, t if up else s, tag="up" if up else "as-is") for s, t in pairs() for up in (True, False)]
+    run = weft.train(
+        rows, out=tmp_path / "run", steps=250, settings={**SMALL, "train.rate": 0.01, "train.dropout": 0.0}
+    )
+    up, as_is = run.predict([weft.Pair("abcd", tag="up"), weft.Pair("abcd", tag="as-is")])
+    assert (up.text, as_is.text) == ("ABCD", "abcd")
+    featured = [weft.Pair(p.source, p.target, features=(p.tag,)) for p in rows]
+    other = weft.train(featured, out=tmp_path / "other", steps=2, settings=SMALL)
+    assert other.predictor.source.marks == ["<+as-is>", "<+up>"]
+
+
+def test_a_transformer_is_trained_by_the_same_call(tmp_path: Path) -> None:
+    run = weft.train(pairs(), out=tmp_path / "run", steps=5, settings={**SMALL, **TRANSFORMER})
+    assert run.spec.encoder.kind == run.spec.decoder.kind == "transformer"
+    assert run.spec.embed.positions != "none"
+
+
+def test_bfloat16_trains_to_finite_weights(tmp_path: Path) -> None:
+    run = weft.train(
+        pairs(), out=tmp_path / "run", steps=5, settings={**SMALL, **TRANSFORMER, "train.precision": "bfloat16"}
+    )
+    assert all(bool(p.isfinite().all()) for p in run.predictor.model.parameters())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device that the test needs to be missing")
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        weft.train(pairs(), out=tmp_path / "run", steps=2, settings={**SMALL, "train.device": "cuda"})
+    assert "no cuda device" in caught.value.what
+    assert "train.device=auto" in caught.value.todo
+
+
+def test_the_best_checkpoint_is_chosen_by_the_metric_that_is_named(tmp_path: Path) -> None:
+    run = weft.train(pairs(), out=tmp_path / "run", steps=60, settings={**SMALL, "train.select": "loss"})
+    evaluations = [line for line in log(run) if line["kind"] == "evaluation"]
+    best = min(evaluations, key=lambda line: line["loss"])
+    assert log(run)[-1]["step"] == best["step"]
+    assert (run.path / "best").resolve().name == f"step-{best['step']:06d}"
+
+
+def test_two_runs_of_one_seed_are_the_same_and_of_another_are_not(tmp_path: Path) -> None:
+    first, again, other = (
+        weft.train(pairs(), out=tmp_path / name, steps=6, settings=SMALL, seed=seed)
+        for name, seed in (("first", 5), ("again", 5), ("other", 6))
+    )
+    losses = [[line["loss"] for line in log(run)] for run in (first, again, other)]
+    assert losses[0] == losses[1]
+    assert losses[0] != losses[2]
+
+
+def test_a_run_and_a_prediction_show_themselves_in_a_notebook(tmp_path: Path) -> None:
+    run = weft.train([(s + "<i>", t) for s, t in pairs()], out=tmp_path / "run", steps=2, settings=SMALL)
+    assert "exact" in run._repr_html_()
+    assert "validation pairs" in repr(run)
+    prediction = run.predict(["ab<i>"], nbest=2)[0]
+    assert "ab&lt;i&gt;" in prediction._repr_html_()
+    assert len(prediction.outputs) == 2
+    assert str(prediction) == prediction.text
+    assert "exact" in run.evaluate([weft.Pair("ab<i>", "AB")])._repr_html_()
+
+
+def test_pairs_too_long_for_a_batch_are_left_out_with_a_note(tmp_path: Path) -> None:
+    class Listener(Quiet):
+        def __init__(self) -> None:
+            self.notes: list[str] = []
+
+        def note(self, text: str) -> None:
+            self.notes.append(text)
+
+    listener = Listener()
+    rows = [*pairs(), ("a" * 600, "A" * 600)]
+    weft.train(rows, out=tmp_path / "run", steps=2, settings={**SMALL, "data.hold_out": 0}, reporter=listener)
+    assert any("more symbols than train.batch_tokens=512: 1" in note for note in listener.notes)
+    with pytest.raises(UserError, match="no pair fits"):
+        weft.train([("a" * 600, "b")], out=tmp_path / "none", steps=2, settings=SMALL)
+
+
+def test_the_card_tells_the_score_the_data_and_the_command(tmp_path: Path) -> None:
+    run = weft.train(pairs(), out=tmp_path / "run", steps=2, settings=SMALL, command="weft train a.tsv")
+    card = (run.path / "README.md").read_text(encoding="utf-8")
+    facts = json.loads((run.path / "data.json").read_text(encoding="utf-8"))
+    for text in ("exact", facts["fingerprint"], "weft train a.tsv", "parameters", "curves.png", "autopilot"):
+        assert text in card
+    assert (run.path / "curves.png").read_bytes().startswith(b"\x89PNG")
