@@ -17,6 +17,7 @@ from weft.settings import Layer, flatten, implied_kind, put
 DEFAULT_BUDGET_SECONDS = 600.0
 LAYERS = 3
 WIDTHS = (128, 192, 256, 384, 512)
+UPDATES = 20  # in a pass over the data, at least: what a small corpus gets
 PASSES = 10  # over the data, that a Transformer should have time for
 USE = 0.6  # the share of the machine's matrix speed that training reaches
 
@@ -158,7 +159,8 @@ def _recurrent(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> No
     choices.set("decoder.kind", "recurrent")
     for key in ("encoder.width", "decoder.width", "embed.width"):
         choices.set(key, 256)
-    choices.set("train.batch_tokens", 2048)
+    symbols = survey.pairs * max(survey.source.mean, survey.target.mean)
+    choices.set("train.batch_tokens", int(min(2048, max(256, symbols // UPDATES))))
     choices.set("train.rate", 0.002)
     choices.set("train.dropout", 0.3)
 

@@ -63,15 +63,15 @@ def column(text: str | None) -> str | int | None:
     return int(text) if text is not None and text.isdecimal() else text
 
 
-def table(title: str, columns: list[str], rows: list[list[str]]) -> Any:
-    """A table for people; the first column to the left, the others to the right."""
+def table(columns: list[str], rows: list[list[str]], words: bool = False) -> Any:
+    """A table for people; the first column to the left, the others (unless they hold words) to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    made = Table(box=box.SIMPLE_HEAD)
     for place, name in enumerate(columns):
-        made.add_column(name, justify="left" if place == 0 else "right")
+        made.add_column(name, justify="left" if words or place == 0 else "right")
     for row in rows:
         made.add_row(*(Text(cell) for cell in row))
     return made

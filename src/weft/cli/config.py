@@ -43,10 +43,7 @@ def show(
         [key, _shown(value), str(origins.get(key, "default")), helps.get(key, "")]
         for key, value in flatten(spec.model_dump(mode="json"))
     ]
-    made = common.table("", ["setting", "value", "from", "meaning"], rows)
-    for column in made.columns:
-        column.justify = "left"
-    common.show(made)
+    common.show(common.table(["setting", "value", "from", "meaning"], rows, words=True))
 
 
 @app.command()

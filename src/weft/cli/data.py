@@ -68,7 +68,7 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
         "distinct characters",
         "most frequent",
     ]
-    common.show(common.table(f"{survey.pairs:,} pairs (lengths in characters)", columns_, rows))
+    common.show(f"{survey.pairs:,} pairs (lengths in characters)", common.table(columns_, rows))
     if survey.marks:
         common.show(f"tags and features: {len(survey.marks)}: {' '.join(survey.marks[:20])}")
     common.show(
@@ -79,9 +79,7 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
         common.show(f"{prepared.repeats():,} of {len(prepared.valid):,} validation pairs are training pairs too")
     chosen = choose(survey, {})
     rows = [list(reason) for reason in chosen.reasons]
-    made = common.table("what training would choose", ["setting", "value", "because"], rows)
-    made.columns[2].justify = "left"
-    common.show(made)
+    common.show("what training would choose", common.table(["setting", "value", "because"], rows, words=True))
     _examples(prepared, compose(("autopilot", chosen.layer)).spec)
 
 

@@ -79,9 +79,7 @@ def _show(run: Any, test: list[Any]) -> None:
         ]
         for p in chosen
     ]
-    made = common.table("unseen days", ["", "locale", "written", "read as", "wanted"], rows)
-    for column in made.columns:
-        column.justify = "left"
+    made = common.table(["", "locale", "written", "read as", "wanted"], rows, words=True)
     picture = run.path / "attention.png"
     longest = sorted(chosen, key=lambda p: -len(p.source))[:2] + sorted(chosen, key=lambda p: len(p.source))[:2]
     heat_maps([(*run.predictor.alignment(p, outputs[p]), f"{p.tag}: {p.source}") for p in longest], picture)

@@ -85,7 +85,7 @@ def _show(name: str, result: dict[str, Any], other: str) -> None:
     metrics = ["exact", "cer", "ter", "bleu", "chrf", "loss"]
     if not other:
         rows = [[m, f"{result[m]:.3f}" if m == "loss" else f"{result[m]:.2f}"] for m in metrics]
-        common.show(common.table(f"{name}: {result['n']:,} pairs", ["metric", "value"], rows))
+        common.show(f"{name}: {result['n']:,} pairs", common.table(["metric", "value"], rows))
     else:
         rows = []
         for metric, c in result["against"].items():
@@ -93,6 +93,6 @@ def _show(name: str, result: dict[str, Any], other: str) -> None:
             values = [f"{c['first']:.2f}", f"{c['second']:.2f}", f"{c['difference']:+.2f}"]
             rows.append([metric, *values, f"{c['low']:+.2f} … {c['high']:+.2f}", f"{c['p']:.3f}", sure])
         columns = ["metric", name, other, "difference", "95 % interval", "p", "significant"]
-        common.show(common.table(f"{result['n']:,} pairs, paired bootstrap", columns, rows))
+        common.show(f"{result['n']:,} pairs, paired bootstrap", common.table(columns, rows))
     for metric, signature in result["signatures"].items():
         common.show(f"{metric}: {signature}")

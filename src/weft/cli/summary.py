@@ -14,7 +14,7 @@ def summarise(run: Run) -> None:
     ]
     rows.append(["loss", f"{final['loss']:.3f}" if final.get("loss") is not None else "—"])
     title = f"{run.path}: {final['pairs']:,} validation pairs, {final['search']}, best of step {final['step']:,}"
-    common.show(common.table(title, ["metric", "value"], rows))
+    common.show(title, common.table(["metric", "value"], rows))
     common.show(
         f"trained {clock(final['seconds'])}, {final['steps']:,} steps, {final['parameters']:,} parameters",
         f"model card {run.path / 'README.md'} · curves {run.path / 'curves.png'} · settings {run.path / 'spec.yaml'}",
