@@ -243,7 +243,7 @@ def test_multihead_equals_torch_on_itself_with_a_causal_mask() -> None:
             "out_proj.bias": ours.out.bias,
         }
     )
-    x, visible = torch.randn(3, 5, 8), causal(5, torch.device("cpu"))
+    x, visible = torch.randn(3, 5, 8), causal(5, 0, torch.device("cpu"))
     same(attend(ours, x, x, visible), theirs(x, x, x, attn_mask=~visible)[0])
 
 
