@@ -2,8 +2,8 @@
 
     python bench/large.py --data $WEFT_DATA --folder /tmp/large --pairs 5000000
 
-Makes a 600 MB TSV out of tatoeba_en_fr, then trains some steps, resumes, and starts a second run, and prints the seconds
-to the first step and the peak resident memory of each, beside that of `import torch` alone.
+Makes a 700 MB TSV out of tatoeba_en_fr, then trains some steps, resumes, and starts a second run, and prints the
+seconds to the first step and the peak resident memory of each, beside that of `import torch` alone.
 """
 
 from __future__ import annotations
