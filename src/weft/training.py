@@ -18,7 +18,6 @@ from weft.learn.report import Log, Reporter
 from weft.learn.validate import Validator
 from weft.learn.world import World, join_world
 from weft.look.card import card
-from weft.look.curves import draw_curves
 from weft.nn.assemble import assemble
 from weft.nn.model import Seq2Seq
 from weft.opening import Job, Ready, asked_for, go_on, start
@@ -79,7 +78,7 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, in
     greedy = make_plan(spec.search.model_copy(update={"kind": "greedy"}), ready.target)
     trainer = Trainer(spec, model, ready.corpus, validator, greedy, folder, world, reporter)
     _restore(trainer, folder, world, reporter, init)
-    trainer.run(lambda: draw_curves(folder.log, folder.path / "curves.png", folder.path.name))
+    trainer.run(lambda: _draw(folder))
     if world.first:
         _finish(ready, folder, model, validator, trainer, reporter)
 
@@ -114,6 +113,12 @@ def _finish(
         log.write(final)
     facts = {**folder.read_facts(), "parameters": model.parameter_count}
     folder.write("README.md", card(folder.path.name, ready.spec, facts, folder.read_choices()["reasons"], final))
+    _draw(folder)
+
+
+def _draw(folder: RunFolder) -> None:
+    from weft.look.curves import draw_curves  # matplotlib takes half a second to load
+
     draw_curves(folder.log, folder.path / "curves.png", folder.path.name)
 
 
