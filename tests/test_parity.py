@@ -19,8 +19,8 @@ from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
 from weft.nn.assemble import CELLS, SCORES
 from weft.nn.attention import Attention, softmax
-from weft.nn.cells import Elman, Gru, Recurrence
-from weft.nn.lstm import Lstm
+from weft.nn.cells import Elman, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
+from weft.nn.lstm import Lstm, LstmB
 from weft.nn.multihead import MultiHead
 from weft.nn.positions import Rotary, Sinusoid
 from weft.nn.scores import Additive, Bilinear
@@ -122,7 +122,88 @@ def logistic(x: Tensor) -> Tensor:
     return 1 / (1 + torch.exp(-x))
 
 
-EQUATIONS: dict[str, Callable[..., State]] = {"elman": elman, "lstm": lstm, "gru": gru}
+def lstm_without(open_gate: str) -> Callable[..., State]:
+    """The LSTM with one gate at 1; the weights of the others stand in the order i, f, o, then the candidate's."""
+
+    def equation(cell: Recurrence, x: Tensor, state: State) -> State:
+        left = [gate for gate in "ifo" if gate != open_gate]
+        w, u, b = (t.chunk(3) for t in (cell.input.weight, cell.hidden.weight, cell.input.bias))
+        h, c = state
+        gates = {gate: logistic(w[n] @ x + u[n] @ h + b[n]) for n, gate in enumerate(left)}
+        gates[open_gate] = torch.ones(6)
+        c = gates["i"] * torch.tanh(w[2] @ x + u[2] @ h + b[2]) + gates["f"] * c
+        return gates["o"] * torch.tanh(c), c
+
+    return equation
+
+
+def gru_after(cell: GruAfter, x: Tensor, state: State) -> State:
+    (wr, wz, wh), (br, bz, bh) = cell.input.weight.chunk(3), cell.input.bias.chunk(3)
+    (ur, uz, uh), h = cell.hidden.weight.chunk(3), state[0]
+    z, r = logistic(wz @ x + uz @ h + bz), logistic(wr @ x + ur @ h + br)
+    return (z * h + (1 - z) * torch.tanh(wh @ x + bh + r * (uh @ h + cell.bias)),)
+
+
+def mut1(cell: Mut1, x: Tensor, state: State) -> State:
+    (wz, wr), (bz, br), h = cell.gates_in.weight.chunk(2), cell.gates_in.bias.chunk(2), state[0]
+    z, r = logistic(wz @ x + bz), logistic(wr @ x + cell.reset.weight @ h + br)
+    x = cell.direct.weight @ x  # 5 inputs, width 6: x is projected first
+    return (torch.tanh(cell.candidate.weight @ (r * h) + torch.tanh(x) + cell.bias) * z + h * (1 - z),)
+
+
+def mut2(cell: Mut2, x: Tensor, state: State) -> State:
+    (wz, wh), (bz, bh), h = cell.input.weight.chunk(2), cell.input.bias.chunk(2), state[0]
+    uz, ur = cell.gates.weight.chunk(2)
+    z, r = logistic(wz @ x + uz @ h + bz), logistic(cell.direct.weight @ x + ur @ h + cell.bias)
+    return (torch.tanh(cell.candidate.weight @ (r * h) + wh @ x + bh) * z + h * (1 - z),)
+
+
+def mut3(cell: Mut3, x: Tensor, state: State) -> State:
+    (wz, wr, wh), (bz, br, bh), h = cell.input.weight.chunk(3), cell.input.bias.chunk(3), state[0]
+    uz, ur = cell.gates.weight.chunk(2)
+    z, r = logistic(wz @ x + uz @ torch.tanh(h) + bz), logistic(wr @ x + ur @ h + br)
+    return (torch.tanh(cell.candidate.weight @ (r * h) + wh @ x + bh) * z + h * (1 - z),)
+
+
+EQUATIONS: dict[str, Callable[..., State]] = {
+    "elman": elman,
+    "lstm": lstm,
+    "lstm-f": lstm_without("f"),
+    "lstm-i": lstm_without("i"),
+    "lstm-o": lstm_without("o"),
+    "lstm-b": lstm,
+    "gru": gru,
+    "gru-after": gru_after,
+    "mut1": mut1,
+    "mut2": mut2,
+    "mut3": mut3,
+}
+
+
+def test_the_forget_bias_of_lstm_b_starts_at_one_and_of_lstm_at_zero() -> None:
+    assert LstmB(5, 6).input.bias.chunk(4)[1].tolist() == [1.0] * 6
+    assert LstmB(5, 6).input.bias.chunk(4)[0].tolist() == [0.0] * 6
+    assert Lstm(5, 6).input.bias.chunk(4)[1].tolist() == [0.0] * 6
+
+
+def test_a_cell_that_adds_x_itself_does_not_project_it_when_the_widths_agree() -> None:
+    cell, x, state = shaken(Mut1(6, 6)), torch.randn(2, 6), (torch.randn(2, 6),)
+    assert isinstance(cell.direct, nn.Identity)
+    z, r = (logistic(t) for t in (cell.gates_in(x) + torch.cat([0 * state[0], cell.reset(state[0])], -1)).chunk(2, -1))
+    wanted = torch.tanh(cell.candidate(r * state[0]) + torch.tanh(x) + cell.bias) * z + state[0] * (1 - z)
+    same(cell(x, state)[0], wanted)
+
+
+def test_gru_after_equals_torchs_gru() -> None:
+    cell, theirs = shaken(GruAfter(5, 6)), nn.GRU(5, 6, batch_first=True)
+    inside = torch.cat([torch.zeros(12), cell.bias.detach()])
+    weights = {"weight_ih_l0": cell.input.weight, "bias_ih_l0": cell.input.bias}
+    theirs.load_state_dict({**weights, "weight_hh_l0": cell.hidden.weight, "bias_hh_l0": inside})
+    x, h = torch.randn(3, 7, 5), torch.randn(3, 6)
+    out, (after,) = over_time(cell, x, (h,))
+    their_out, their_after = theirs(x, h[None])
+    same(out, their_out)
+    same(after, their_after[0])
 
 
 def made(name: str) -> tuple[Recurrence, State]:

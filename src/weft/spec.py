@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-CellName = Literal["elman", "lstm", "gru"]
+CellName = Literal["elman", "lstm", "lstm-f", "lstm-i", "lstm-o", "lstm-b", "gru", "gru-after", "mut1", "mut2", "mut3"]
 ScoreName = Literal["none", "dot", "scaled", "bilinear", "additive"]
 PositionName = Literal["none", "sinusoid", "rotary"]
 MetricName = Literal["exact", "cer", "ter", "bleu", "chrf", "loss"]
@@ -66,7 +66,7 @@ class RecurrentEncoder(Part):
     kind: Literal["recurrent"] = "recurrent"
     """The family."""
     cell: CellName = "lstm"
-    """The recurrence (equations in nn/cells.py)."""
+    """The recurrence (equations in nn/cells.py and nn/lstm.py)."""
     width: Count = 256
     """The width of the states it hands over; with both directions each has half of it."""
     layers: Count = 1
@@ -127,7 +127,7 @@ class RecurrentDecoder(Part):
     kind: Literal["recurrent"] = "recurrent"
     """The family."""
     cell: CellName = "lstm"
-    """The recurrence (equations in nn/cells.py)."""
+    """The recurrence (equations in nn/cells.py and nn/lstm.py)."""
     width: Count = 256
     """The width of its states."""
     layers: Count = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -9,13 +10,13 @@ from torch import nn
 from weft.nn import embed as embedding
 from weft.nn.attention import Attention, Weigher, softmax
 from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
-from weft.nn.cells import Elman, Gru, Recurrence
+from weft.nn.cells import Elman, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
 from weft.nn.decoders.recurrent import RecurrentDecoder
 from weft.nn.decoders.transformer import DecoderBlock, TransformerDecoder
 from weft.nn.embed import Embed
 from weft.nn.encoders import EncoderBlock, RecurrentEncoder, TransformerEncoder
 from weft.nn.heads import Tokens
-from weft.nn.lstm import Lstm
+from weft.nn.lstm import Lstm, LstmB, LstmF, LstmI, LstmO
 from weft.nn.model import Seq2Seq
 from weft.nn.positions import NoPositions, Rotary, Sinusoid
 from weft.nn.scores import Additive, Bilinear, Dot, Scaled
@@ -26,7 +27,19 @@ from weft.spec import Spec
 from weft.spec import TransformerDecoder as TransformerDecoderSpec
 from weft.spec import TransformerEncoder as TransformerEncoderSpec
 
-CELLS: dict[str, type[Elman] | type[Lstm] | type[Gru]] = {"elman": Elman, "lstm": Lstm, "gru": Gru}
+CELLS: dict[str, Callable[[int, int], Recurrence]] = {
+    "elman": Elman,
+    "lstm": Lstm,
+    "lstm-f": LstmF,
+    "lstm-i": LstmI,
+    "lstm-o": LstmO,
+    "lstm-b": LstmB,
+    "gru": Gru,
+    "gru-after": GruAfter,
+    "mut1": Mut1,
+    "mut2": Mut2,
+    "mut3": Mut3,
+}
 SCORES: dict[str, type[Dot] | type[Additive]] = {
     "dot": Dot,
     "scaled": Scaled,

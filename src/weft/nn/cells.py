@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 
 class Recurrence(nn.Module):
@@ -74,6 +75,99 @@ class Gru(Recurrence):
         z, r = torch.sigmoid(for_gates + self.gates(before)).chunk(2, dim=-1)
         h = torch.lerp(before, torch.tanh(for_candidate + self.candidate(r * before)), z)
         return h, (h,)
+
+
+class GruAfter(Recurrence):
+    """z,r = σ(W x + U h' + b); h = z∘h' + (1−z)∘φ(W x + b + r∘(U h' + c))   (as torch.nn.GRU has it)
+
+    The gates stand in torch's order r, z, candidate, so that the weights fit torch.nn.GRU.
+    """
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(width)
+        self.input = input_matrix(inputs, 3 * width)
+        self.hidden = state_matrix(width, 3)
+        self.bias = nn.Parameter(torch.zeros(width))  # c, inside the reset
+
+    def inputs(self, x: Tensor) -> Tensor:
+        out: Tensor = self.input(x)
+        return out
+
+    def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        (before,) = state
+        r_x, z_x, new_x = inputs.chunk(3, dim=-1)
+        r_h, z_h, new_h = self.hidden(before).chunk(3, dim=-1)
+        new = torch.tanh(new_x + torch.sigmoid(r_x + r_h) * (new_h + self.bias))
+        h = torch.lerp(new, before, torch.sigmoid(z_x + z_h))
+        return h, (h,)
+
+    def sequence(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """All steps at once by torch's kernel: (B, T, I) → (B, T, D) and the state after the last place."""
+        inside = torch.cat([torch.zeros_like(self.bias), torch.zeros_like(self.bias), self.bias])
+        weights = [self.input.weight, self.hidden.weight, self.input.bias, inside]
+        out, h = torch.gru(x, state[0][None].contiguous(), weights, True, 1, 0.0, self.training, False, True)
+        return out, (h[0],)
+
+
+class Mut1(Recurrence):
+    """z = σ(W x + b); r = σ(W x + U h' + b); h = φ(U(r∘h') + φ(x) + b)∘z + h'∘(1−z)   (Jozefowicz 2015)"""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(width)
+        self.gates_in = input_matrix(inputs, 2 * width)
+        self.direct = to_width(inputs, width)
+        self.reset, self.candidate = state_matrix(width, 1), state_matrix(width, 1)
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def inputs(self, x: Tensor) -> Tensor:
+        return torch.cat([self.gates_in(x), torch.tanh(self.direct(x)) + self.bias], dim=-1)
+
+    def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        (before,) = state
+        z, r, new = inputs.chunk(3, dim=-1)
+        r = torch.sigmoid(r + self.reset(before))
+        h = torch.lerp(before, torch.tanh(self.candidate(r * before) + new), torch.sigmoid(z))
+        return h, (h,)
+
+
+class Mut2(Recurrence):
+    """z = σ(W x + U h' + b); r = σ(x + U h' + b); h = φ(U(r∘h') + W x + b)∘z + h'∘(1−z)   (Jozefowicz 2015)"""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(width)
+        self.input = input_matrix(inputs, 2 * width)
+        self.direct = to_width(inputs, width)
+        self.gates, self.candidate = state_matrix(width, 2), state_matrix(width, 1)
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def inputs(self, x: Tensor) -> Tensor:
+        z, new = self.input(x).chunk(2, dim=-1)
+        return torch.cat([z, self.direct(x) + self.bias, new], dim=-1)
+
+    def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        (before,) = state
+        for_gates, new = torch.split(inputs, [2 * self.width, self.width], dim=-1)
+        z, r = torch.sigmoid(for_gates + self.gates(before)).chunk(2, dim=-1)
+        h = torch.lerp(before, torch.tanh(self.candidate(r * before) + new), z)
+        return h, (h,)
+
+
+class Mut3(Gru):
+    """z = σ(W x + U φ(h') + b); r = σ(W x + U h' + b); h = φ(U(r∘h') + W x + b)∘z + h'∘(1−z)   (Jozefowicz 2015)"""
+
+    def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        (before,) = state
+        z, r, new = inputs.chunk(3, dim=-1)
+        of_z, of_r = self.gates.weight.chunk(2)
+        z = torch.sigmoid(z + linear(torch.tanh(before), of_z))
+        r = torch.sigmoid(r + linear(before, of_r))
+        h = torch.lerp(before, torch.tanh(self.candidate(r * before) + new), z)
+        return h, (h,)
+
+
+def to_width(inputs: int, width: int) -> nn.Module:
+    """x itself, projected where the cell is of another width."""
+    return nn.Identity() if inputs == width else nn.Linear(inputs, width, bias=False)
 
 
 def input_matrix(inputs: int, outputs: int) -> nn.Linear:

@@ -1,4 +1,4 @@
-"""The long short-term memory, with torch's fused kernel as the fast path over whole sequences."""
+"""The long short-term memory and its ablations (Jozefowicz 2015), with torch's fused kernel for the whole one."""
 
 # B batch · T length · I input width · D width
 
@@ -42,3 +42,57 @@ class Lstm(Recurrence):
         start = tuple(s[None].contiguous() for s in state)
         out, h, c = torch.lstm(x, start, weights, True, 1, 0.0, self.training, False, True)
         return out, (h[0], c[0])
+
+
+class LstmB(Lstm):
+    """The LSTM whose forget bias starts at 1 (Gers 2000)."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(inputs, width)
+        torch.nn.init.ones_(self.input.bias.detach()[width : 2 * width])
+
+
+class _Ablated(Recurrence):
+    """The LSTM with one gate always open: its weights are not there."""
+
+    gates = "ifo"  # those that are left
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(width)
+        self.input = input_matrix(inputs, 3 * width)
+        self.hidden = state_matrix(width, 3)
+
+    def begin(self, summary: Tensor) -> tuple[Tensor, ...]:
+        return torch.tanh(summary), summary
+
+    def inputs(self, x: Tensor) -> Tensor:
+        out: Tensor = self.input(x)
+        return out
+
+    def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        h, c = state
+        first, second, new = (inputs + self.hidden(h)).chunk(3, dim=-1)
+        opened = dict(zip(self.gates, (torch.sigmoid(first), torch.sigmoid(second)), strict=True))
+        kept = opened["f"] * c if "f" in opened else c
+        new = torch.tanh(new)
+        c = kept + (opened["i"] * new if "i" in opened else new)
+        h = opened["o"] * torch.tanh(c) if "o" in opened else torch.tanh(c)
+        return h, (h, c)
+
+
+class LstmF(_Ablated):
+    """f = 1: c = i∘c̃ + c'"""
+
+    gates = "io"
+
+
+class LstmI(_Ablated):
+    """i = 1: c = c̃ + f∘c'"""
+
+    gates = "fo"
+
+
+class LstmO(_Ablated):
+    """o = 1: h = φ(c)"""
+
+    gates = "if"
