@@ -221,8 +221,8 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_weights(
 
     real = Trainer._loss
 
-    def broken(self: Trainer, batch: object) -> object:
-        loss = real(self, batch)  # type: ignore[arg-type]
+    def broken(self: Trainer, emission: object, batch: object) -> object:
+        loss = real(self, emission, batch)  # type: ignore[arg-type]
         return loss * float("nan") if self.progress.step == 25 else loss
 
     monkeypatch.setattr(Trainer, "_loss", broken)

@@ -119,3 +119,17 @@ def test_the_card_tells_the_score_the_data_and_the_command(tmp_path: Path) -> No
     for text in ("exact", facts["fingerprint"], "weft train a.tsv", "parameters", "curves.png", "autopilot"):
         assert text in card
     assert (run.path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_gradient_is_the_same_whether_the_scores_are_made_in_parts_or_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from weft.learn import loop
+
+    weights = []
+    for name, most in (("whole", 8_000_000), ("parts", 700)):
+        monkeypatch.setattr(loop, "MOST_SCORES", most)
+        run = weft.train(pairs(), out=tmp_path / name, steps=4, settings={**SMALL, "train.dropout": 0.0})
+        weights.append(list(run.predictor.model.parameters()))
+    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(*weights))
+    assert not all(torch.equal(a, b) for a, b in zip(*weights))  # it was really done in parts

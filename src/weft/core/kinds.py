@@ -61,8 +61,15 @@ class Batch:
         return int(self.target_mask.sum())
 
     def to(self, device: torch.device) -> Batch:
-        moved = (x.to(device) for x in (self.source, self.source_mask, self.given, self.wanted, self.target_mask))
-        return Batch(*moved)
+        return Batch(*(x.to(device) for x in self._tensors))
+
+    def rows(self, some: slice) -> Batch:
+        """Only some of the pairs."""
+        return Batch(*(x[some] for x in self._tensors))
+
+    @property
+    def _tensors(self) -> tuple[Tensor, ...]:
+        return self.source, self.source_mask, self.given, self.wanted, self.target_mask
 
 
 def padded(rows: Sequence[Ids], after: int) -> tuple[Tensor, Tensor]:
@@ -188,7 +195,10 @@ class Decoder(Protocol[S]):
 
 
 class Head(Protocol):
-    def __call__(self, out: Tensor, memory: Memory) -> Emission: ...
+    symbols: int  # how many it gives scores to
+    sees_source: bool  # whether it needs the memory at every step
+
+    def __call__(self, out: Tensor, memory: Memory | None) -> Emission: ...
 
 
 class Objective(Protocol):

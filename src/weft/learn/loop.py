@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from weft.core.errors import Interrupted, WeftError
-from weft.core.kinds import Batch
+from weft.core.kinds import Batch, Emission
 from weft.data import batches
 from weft.data.corpus import Corpus
 from weft.learn import snapshot
@@ -37,6 +37,7 @@ from weft.spec import Spec
 
 REPORTS = 100  # reports in a run
 SAVE_SECONDS = 120.0  # at least one checkpoint in so many
+MOST_SCORES = 8_000_000  # scores over symbols in memory at a time (32 MB in float32)
 EVALUATION_SHARE = 0.15  # of a wall-clock budget, at most, for evaluations
 FINAL_EVALUATIONS = 4.0  # what the end costs, in evaluations: one more, and the best decoded by beam
 
@@ -176,16 +177,38 @@ class Trainer:
         count = self.world.sum(own.clone())
         total = torch.zeros((), device=self.world.device)
         if batch is not None:
-            loss = self._loss(batch)
-            (loss / count).backward()  # type: ignore[no-untyped-call]
-            total = loss.detach()
+            total = self._backward(batch, count)
         self.world.sum_gradients(self.model)
         return float(self.world.sum(total)), int(count)
 
-    def _loss(self, batch: Batch) -> torch.Tensor:
-        half = self.spec.train.precision == "bfloat16"
-        with torch.autocast(self.world.device.type, dtype=torch.bfloat16, enabled=half):
-            emission = self.model(batch)
+    def _backward(self, batch: Batch, count: torch.Tensor) -> torch.Tensor:
+        """Gradients of the loss over `count`; the loss's sum.
+
+        The head goes over some rows at a time, so that the scores over all symbols are never all in memory. (A head
+        that sees the source would have to hand a gradient to the memory, too; there is none yet.)
+        """
+        half = torch.autocast(
+            self.world.device.type, dtype=torch.bfloat16, enabled=self.spec.train.precision == "bfloat16"
+        )
+        with half:
+            states, memory = self.model.decode(batch)
+        ends = states.detach().requires_grad_()
+        total = torch.zeros((), device=self.world.device)
+        for some in self._parts(batch):
+            with half:
+                emission = self.model.head(ends[some], memory)
+            loss = self._loss(emission, batch.rows(some))
+            (loss / count).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        states.backward(ends.grad)  # type: ignore[no-untyped-call]
+        return total
+
+    def _parts(self, batch: Batch) -> list[slice]:
+        """Slices of rows whose scores over all symbols are at most MOST_SCORES numbers."""
+        rows = max(1, MOST_SCORES // (batch.wanted.shape[1] * self.model.head.symbols))
+        return [slice(first, first + rows) for first in range(0, batch.size, rows)]
+
+    def _loss(self, emission: Emission, batch: Batch) -> torch.Tensor:
         return self.objective(emission, batch).total
 
     def _advance(self, count: int) -> None:

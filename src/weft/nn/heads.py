@@ -18,10 +18,10 @@ class Tokens(nn.Module):
 
     def __init__(self, width: int, table: nn.Embedding, tied: bool) -> None:
         super().__init__()
-        own = table.embedding_dim
+        own, self.symbols = table.embedding_dim, table.num_embeddings
         self.project: nn.Module = nn.Identity() if width == own else nn.Linear(width, own)
         self.weight = table.weight if tied else nn.Parameter(torch.empty_like(table.weight).normal_(std=own**-0.5))
-        self.bias = nn.Parameter(torch.zeros(table.num_embeddings))
+        self.bias = nn.Parameter(torch.zeros(self.symbols))
 
     def forward(self, out: Tensor, memory: Memory | None) -> Emission:
         return Emission(linear(self.project(out), self.weight, self.bias))  # (…, V)

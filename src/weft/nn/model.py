@@ -9,7 +9,7 @@ from typing import Generic
 
 from torch import Tensor, nn
 
-from weft.core.kinds import Batch, Decoder, Emission, Encoder, Memory, S
+from weft.core.kinds import Batch, Decoder, Emission, Encoder, Head, Memory, S
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,17 @@ class Going(Generic[S]):
 class Seq2Seq(nn.Module, Generic[S]):
     """Any encoder, bridge, decoder and head, trained on whole batches and searched step by step."""
 
-    def __init__(self, encoder: Encoder, bridge: nn.Module, decoder: Decoder[S], head: nn.Module) -> None:
+    def __init__(self, encoder: Encoder, bridge: nn.Module, decoder: Decoder[S], head: Head) -> None:
         super().__init__()
         self.encoder, self.bridge, self.decoder, self.head = encoder, bridge, decoder, head
 
     def forward(self, batch: Batch) -> Emission:
+        return self.head(*self.decode(batch))
+
+    def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
+        """The decoder's outputs (B, T, D) and the memory: all but the head."""
         memory = self.bridge(self.encoder(batch.source, batch.source_mask))
-        emission: Emission = self.head(self.decoder.unroll(batch.given, self.decoder.start(memory)), memory)
-        return emission
+        return self.decoder.unroll(batch.given, self.decoder.start(memory)), memory
 
     def begin(self, source: Tensor, mask: Tensor) -> Going[S]:
         memory = self.bridge(self.encoder(source, mask))
@@ -41,8 +44,7 @@ class Seq2Seq(nn.Module, Generic[S]):
 
     def advance(self, y: Tensor, going: Going[S]) -> tuple[Tensor, Going[S]]:
         out, state = self.decoder.step(y, going.state)
-        emission: Emission = self.head(out[:, None], going.memory)
-        return emission.log_probs[:, 0], Going(state, going.memory)  # (N, V)
+        return self.head(out[:, None], going.memory).log_probs[:, 0], Going(state, going.memory)  # (N, V)
 
     @property
     def parameter_count(self) -> int:
