@@ -117,13 +117,13 @@ def _family(given: Mapping[str, Any], both_subwords: bool) -> str:
 
 
 def _width(choices: Choices, survey: Survey, seconds: float, speed: float | None) -> int:
-    """The widest Transformer that sees every pair PASSES times in the budget."""
+    """The widest Transformer that sees every pair PASSES times in the budget, and not too wide for the data."""
     size = choices.layer["target"]["size"] if "size" in choices.layer.get("target", {}) else 4000
     if speed is None:
         return WIDTHS[1]
     tokens = survey.pairs * max(1.0, survey.target.mean / 4)  # a piece of a word is about four characters
-    passes = {w: USE * speed * seconds / (_work(w, size) * tokens) for w in WIDTHS}
-    width = max((w for w in WIDTHS if passes[w] >= PASSES), default=WIDTHS[0])
+    passes = {w: USE * speed * seconds / (_work(w, size) * tokens) for w in WIDTHS if w <= max(128, tokens**0.5 / 2)}
+    width = max((w for w in passes if passes[w] >= PASSES), default=WIDTHS[0])
     choices.reasons.append(["encoder.width", str(width), f"about {passes[width]:.0f} passes over the data in the time"])
     return width
 

@@ -104,7 +104,7 @@ class Prepared:
         """What the user should know about the data."""
         notes = list(self._looked["notes"])
         if not self._looked["valid"]:
-            few = f"only {self.survey.pairs} pairs: " if self.survey.pairs < FEWEST_PAIRS else ""
+            few = f"only {counted(self.survey.pairs, 'pair')}: " if self.survey.pairs < FEWEST_PAIRS else ""
             notes.append(f"{few}nothing is kept aside, and validation is on the training pairs")
         return notes
 
@@ -165,6 +165,11 @@ class Prepared:
             reading=reading,
             progress=None if tell is None else lambda rows, share: tell(doing, rows, share),
         )
+
+
+def counted(count: int, what: str) -> str:
+    """`1 pair`, `2 pairs`"""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def keep_given(pairs: Sequence[Pair]) -> str:
