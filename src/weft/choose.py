@@ -42,7 +42,8 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: float | None = None)
     """
     choices = Choices()
     seconds = _budget(choices, given)
-    sides = [_side(choices, name, side, given) for name, side in (("source", survey.source), ("target", survey.target))]
+    both = ("source", survey.source), ("target", survey.target)
+    sides = [_side(choices, name, side, survey.pairs, given) for name, side in both]
     both_subwords = sides == ["bpe", "bpe"]
     _share(choices, survey, both_subwords)
     if _family(given, both_subwords) == "transformer":
@@ -78,12 +79,12 @@ def _budget(choices: Choices, given: Mapping[str, Any]) -> float:
     return float(seconds)
 
 
-def _side(choices: Choices, name: str, side: SideSurvey, given: Mapping[str, Any]) -> str:
+def _side(choices: Choices, name: str, side: SideSurvey, pairs: int, given: Mapping[str, Any]) -> str:
     """How one side is cut."""
     asked = given.get(name, {}).get("tokens")
     if asked:
         return str(asked)
-    if is_symbol_list(side):
+    if is_symbol_list(side, pairs):
         kind, why = "words", f"{side.distinct_words} distinct words, {side.mean_words:.1f} a line: a list of symbols"
     elif side.mean_words <= 4 or side.mean <= 25:
         kind, why = "characters", f"short: {side.mean:.0f} characters a line"
@@ -93,9 +94,11 @@ def _side(choices: Choices, name: str, side: SideSurvey, given: Mapping[str, Any
     return kind
 
 
-def is_symbol_list(side: SideSurvey) -> bool:
-    """Few distinct words, used over and over: phones, letters set apart, commands."""
-    return side.spaced >= 0.5 and side.distinct_words <= 500 and side.mean_words >= 2
+def is_symbol_list(side: SideSurvey, pairs: int) -> bool:
+    """Few distinct words, used over and over or very short: phones, letters set apart, commands."""
+    few = side.spaced >= 0.5 and side.mean_words >= 2 and side.distinct_words <= 500
+    uses = pairs * side.mean_words / max(1, side.distinct_words)
+    return few and (uses >= 20 or side.mean_word <= 2.5)
 
 
 def _share(choices: Choices, survey: Survey, both_subwords: bool) -> None:

@@ -1,0 +1,91 @@
+"""The autopilot: what it decides follows from the data, the budget and what the user said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft.choose import choose
+from weft.core.kinds import Pair
+from weft.data.survey import Survey, survey
+from weft.settings import compose
+from weft.spec import Spec
+
+WORDS = ["the", "small", "dog", "runs", "under", "green", "old", "houses", "of", "and", "with", "trees", "in"]
+
+
+def phones() -> Survey:
+    return survey([Pair(f"word{i}", " ".join("ptkaeiou"[(i * 7 + j) % 8] for j in range(4))) for i in range(300)], 0)[0]
+
+
+def sentences(rows: int = 400) -> Survey:
+    def line(i: int) -> str:
+        return " ".join(f"{WORDS[(i * 13 + j * j) % len(WORDS)]}{(i * 31 + j * 17) % 97 or ''}" for j in range(12))
+
+    return survey([Pair(line(i), line(i + 1)) for i in range(rows)], 0)[0]
+
+
+def chosen(found: Survey, given: dict[str, Any] | None = None, speed: float | None = None) -> Spec:
+    given = given or {}
+    return compose(("autopilot", choose(found, given, speed).layer), ("flag", given)).spec
+
+
+def test_targets_that_are_lists_of_symbols_are_cut_at_spaces_and_words_into_characters() -> None:
+    spec = chosen(phones())
+    assert (spec.source.tokens, spec.target.tokens) == ("characters", "words")
+    assert spec.encoder.kind == "recurrent"
+    assert spec.train.select == "exact"
+
+
+def test_running_text_gets_pieces_of_words_a_transformer_and_bleu() -> None:
+    spec = chosen(sentences())
+    assert (spec.source.tokens, spec.target.tokens, spec.embed.shared) == ("bpe", "bpe", True)
+    assert spec.encoder.kind == spec.decoder.kind == "transformer"
+    assert spec.train.select == "bleu"
+
+
+def test_more_time_and_a_faster_machine_never_make_the_model_narrower() -> None:
+    found = sentences(20_000)
+    widths = [
+        chosen(found, {"train": {"budget_seconds": seconds}}, speed).encoder.width
+        for speed in (1e10, 1e11, 1e12)
+        for seconds in (30, 600, 7200)
+    ]
+    assert widths[:3] == sorted(widths[:3])
+    assert widths[1::3] == sorted(widths[1::3])
+    assert widths[0] < widths[-1]
+
+
+def test_few_pairs_get_a_narrow_model_however_much_time_there_is() -> None:
+    assert chosen(sentences(100), {"train": {"budget_seconds": 86_400}}, 1e12).encoder.width == 128
+
+
+def test_without_a_clock_nothing_depends_on_the_machine() -> None:
+    assert choose(sentences(), {"train": {"steps": 5}}).layer == choose(sentences(), {"train": {"steps": 5}}).layer
+
+
+@pytest.mark.parametrize(
+    ("given", "family"),
+    [
+        ({"decoder": {"cell": "mut1"}}, "recurrent"),
+        ({"encoder": {"heads": 2}}, "transformer"),
+        ({"decoder": {"kind": "transformer"}}, "transformer"),
+        ({"decoder": {"attention": {"score": "none"}}}, "recurrent"),
+    ],
+)
+@pytest.mark.parametrize("found", [phones(), sentences()], ids=["phones", "sentences"])
+def test_what_the_user_says_decides_the_family(found: Survey, given: dict[str, Any], family: str) -> None:
+    assert chosen(found, given).decoder.kind == family
+
+
+def test_a_choice_that_the_user_made_has_no_reason_from_the_autopilot() -> None:
+    reasons = choose(phones(), {"target": {"tokens": "characters"}}).reasons
+    assert "target.tokens" not in [key for key, _, _ in reasons]
+    assert "source.tokens" in [key for key, _, _ in reasons]
+
+
+def test_outputs_may_be_as_long_as_the_training_targets_were() -> None:
+    found = survey([Pair("ab", "x" * 90) for _ in range(60)], 0)[0]
+    spec = chosen(found)
+    assert spec.search.longest_ratio * 2 + spec.search.longest_extra >= 90
