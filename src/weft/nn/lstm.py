@@ -10,16 +10,13 @@ from torch import Tensor
 from weft.nn.cells import Recurrence, input_matrix, state_matrix
 
 
-class Lstm(Recurrence):
-    """i,f,o = σ(W x + U h' + b); c̃ = φ(W x + U h' + b); c = i∘c̃ + f∘c'; h = o∘φ(c)   (Hochreiter 1997, Gers 2000)
+class _LongShort(Recurrence):
+    """What the whole and the ablated ones share: one matrix for all gates and the candidate, and a state of h and c."""
 
-    The gates stand in torch's order i, f, c̃, o, so that the weights fit torch.nn.LSTM.
-    """
-
-    def __init__(self, inputs: int, width: int) -> None:
+    def __init__(self, inputs: int, width: int, gates: int) -> None:
         super().__init__(width)
-        self.input = input_matrix(inputs, 4 * width)
-        self.hidden = state_matrix(width, 4)
+        self.input = input_matrix(inputs, gates * width)
+        self.hidden = state_matrix(width, gates)
 
     def begin(self, summary: Tensor) -> tuple[Tensor, ...]:
         return torch.tanh(summary), summary
@@ -27,6 +24,16 @@ class Lstm(Recurrence):
     def inputs(self, x: Tensor) -> Tensor:
         out: Tensor = self.input(x)
         return out
+
+
+class Lstm(_LongShort):
+    """i,f,o = σ(W x + U h' + b); c̃ = φ(W x + U h' + b); c = i∘c̃ + f∘c'; h = o∘φ(c)   (Hochreiter 1997, Gers 2000)
+
+    The gates stand in torch's order i, f, c̃, o, so that the weights fit torch.nn.LSTM.
+    """
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(inputs, width, gates=4)
 
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         h, c = state
@@ -52,22 +59,13 @@ class LstmB(Lstm):
         torch.nn.init.ones_(self.input.bias.detach()[width : 2 * width])
 
 
-class _Ablated(Recurrence):
+class _Ablated(_LongShort):
     """The LSTM with one gate always open: its weights are not there."""
 
     gates = "ifo"  # those that are left
 
     def __init__(self, inputs: int, width: int) -> None:
-        super().__init__(width)
-        self.input = input_matrix(inputs, 3 * width)
-        self.hidden = state_matrix(width, 3)
-
-    def begin(self, summary: Tensor) -> tuple[Tensor, ...]:
-        return torch.tanh(summary), summary
-
-    def inputs(self, x: Tensor) -> Tensor:
-        out: Tensor = self.input(x)
-        return out
+        super().__init__(inputs, width, gates=3)
 
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         h, c = state
