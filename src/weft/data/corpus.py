@@ -24,6 +24,7 @@ from weft.data.tokens import Tokeniser
 Ints = npt.NDArray[np.int64]
 FORMAT = 1
 CHUNK = 4096  # rows encoded at a time
+RELEASE = 8  # batches after which read pages are given back: each row read maps 64 KB around it
 
 
 class _Mapped:
@@ -77,7 +78,7 @@ class Corpus:
 
     def batch(self, rows: Sequence[int] | Ints) -> Batch:
         self._read += 1
-        if self._read % 256 == 0:
+        if self._read % RELEASE == 0:
             self._source.release()
             self._target.release()
         return Batch.of([self._source[r] for r in rows], [self._target[r] for r in rows])
