@@ -231,7 +231,7 @@ def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
 
 @pytest.mark.parametrize(("arguments", "said"), [
     (["--set", "decoder.cel=gru"], ["decoder.cel: there is no such setting", "did you mean 'cell'?"]),
-    (["--set", "decoder.cell=lsmt"], ["decoder.cell: 'lsmt' is not known; did you mean 'lstm'?", "(from flag)"]),
+    (["--set", "decoder.cell=lsmt"], ["decoder.cell: 'lsmt' is not known; did you mean 'lstm' or 'lstm-o'?", "(from flag)"]),
     (["--set", "decoder.cell"], ["'decoder.cell' is not a setting", "write key=value"]),
     (["--set", "encoder.heads=7", "--set", "encoder.width=64", "--steps", "2"], ["width=64 cannot be shared"]),
     (["--set", "encoder.width=33", "--steps", "2"], ["encoder.width=33 is odd"]),
@@ -422,19 +422,26 @@ def test_a_run_of_a_newer_format_is_refused(weft: Weft, copied: Path) -> None:
     refused(done, "made by a newer Weft (format 99; this one reads up to 1)", "spec.yaml", "update Weft")
 
 
-def test_a_checkpoint_with_a_flipped_byte_is_refused(weft: Weft, copied: Path) -> None:
-    path = copied / "best" / "weights.safetensors"
+def damage(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
+
+
+def test_a_damaged_best_checkpoint_is_told_and_another_one_predicts(weft: Weft, copied: Path) -> None:
+    assert len(list((copied / "checkpoints").iterdir())) > 1
+    damage(copied / "best" / "weights.safetensors")
     done = weft("predict", copied, stdin="abc\n")
-    refused(done, "is damaged: weights.safetensors does not fit its checksum", "checkpoints/step-", "--resume")
+    assert done.code == 0
+    assert done.out.count("\n") == 1
+    assert "is damaged: weights.safetensors does not fit its checksum" in done.err
+    assert "is used instead" in done.err
 
 
-def test_a_checkpoint_cut_short_is_refused(weft: Weft, copied: Path) -> None:
-    path = copied / "best" / "weights.safetensors"
-    path.write_bytes(path.read_bytes()[:100])
-    refused(weft("predict", copied, stdin="abc\n"), "is damaged")
+def test_a_run_whose_checkpoints_are_all_damaged_is_refused(weft: Weft, copied: Path) -> None:
+    for path in (copied / "checkpoints").iterdir():
+        (path / "weights.safetensors").write_bytes((path / "weights.safetensors").read_bytes()[:100])
+    refused(weft("predict", copied, stdin="abc\n"), "no checkpoint of this run is whole", "checkpoints")
 
 
 def test_a_run_without_a_tokeniser_is_refused(weft: Weft, copied: Path) -> None:
@@ -752,7 +759,7 @@ def test_data_refuses_what_training_would_refuse(weft: Weft) -> None:
 
 @pytest.mark.parametrize("text", ["a [/b] c", "a [bold] c", ":cat: c"])
 def test_data_shows_brackets_and_colons_as_they_are(weft: Weft, text: str) -> None:
-    done = weft("data", put("a.tsv", f"{text}\tx\n" * 12))
+    done = weft("data", put("a.tsv", f"{text}\tx\n" * 30))
     assert done.code == 0
     assert f"  {text}  →  x" in done.lines
 

@@ -133,3 +133,32 @@ def test_the_gradient_is_the_same_whether_the_scores_are_made_in_parts_or_at_onc
         weights.append(list(run.predictor.model.parameters()))
     assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(*weights))
     assert not all(torch.equal(a, b) for a, b in zip(*weights))  # it was really done in parts
+
+
+def test_a_single_text_a_missing_tag_and_what_is_no_text_are_refused(tmp_path: Path) -> None:
+    rows = [weft.Pair(s, t, tag="up") for s, t in pairs()]
+    run = weft.train(rows, out=tmp_path / "run", steps=2, settings=SMALL)
+    for lines, said in (("abc", "a single text"), (["abc"], "trained with tag"), ([3], "neither a text nor a Pair")):
+        with pytest.raises(UserError, match=said):
+            run.predict(lines)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="greedy search finds one output"):
+        run.predict([weft.Pair("abc", tag="up")], search={"kind": "greedy"}, nbest=2)
+    with pytest.raises(UserError, match="no pairs to evaluate"):
+        run.evaluate([])
+
+
+def test_init_refuses_data_whose_symbols_the_run_does_not_know(tmp_path: Path) -> None:
+    weft.train(pairs(), out=tmp_path / "latin", steps=2, settings=SMALL)
+    greek = [("αβγδ"[i % 4] * (i % 5 + 1) + "ε" * (i // 20), "x") for i in range(60)]
+    with pytest.raises(UserError) as caught:
+        weft.train(greek, out=tmp_path / "greek", steps=2, init=tmp_path / "latin")
+    assert "source symbols are unknown" in caught.value.what
+    assert not (tmp_path / "greek" / "spec.yaml").exists()
+
+
+def test_a_start_that_fails_leaves_the_folder_free_for_another_try(tmp_path: Path) -> None:
+    weft.train(pairs(), out=tmp_path / "first", steps=2, settings=SMALL)
+    with pytest.raises(UserError, match="do not fit"):
+        weft.train(pairs(), out=tmp_path / "run", steps=2, init=tmp_path / "first", settings={"decoder.cell": "gru"})
+    run = weft.train(pairs(), out=tmp_path / "run", steps=2, init=tmp_path / "first")
+    assert log(run)[-1]["kind"] == "final"

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from weft.core.errors import UserError
 from weft.core.kinds import Pair
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import keep_given
 from weft.learn.budget import parse_seconds
 from weft.learn.folder import RunFolder
-from weft.learn.report import Log, Quiet, Reporter
+from weft.learn.report import Log, Reporter
+from weft.learn.report import reporter as speaking_reporter
 from weft.learn.validate import Validator
 from weft.opening import Job
 from weft.score.metrics import signatures
@@ -85,8 +87,30 @@ class Run:
         prefix: str = "",
     ) -> list[Prediction]:
         """A prediction for each line. `search` overrides settings: `{"kind": "greedy"}`, `{"width": 10}`."""
-        pairs = [line if isinstance(line, Pair) else Pair(line) for line in lines]
-        return self.predictor.predict(pairs, self.predictor.plan(self.search(search), nbest, prefix))
+        if isinstance(lines, str):
+            raise UserError("a single text is given where lines are expected", "lines", "give a list: predict([text])")
+        pairs = [self._input(line, place) for place, line in enumerate(lines, 1)]
+        how = self.search(search)
+        if nbest > 1 and how.kind == "greedy":
+            raise UserError("greedy search finds one output", f"nbest={nbest}", "use beam or sample for several")
+        return self.predictor.predict(pairs, self.predictor.plan(how, nbest, prefix))
+
+    def _input(self, line: str | Pair, place: int) -> Pair:
+        """A line as a pair that has what the run was trained with."""
+        where = f"line {place} of the list"
+        if not isinstance(line, str | Pair):
+            todo = "give texts, or weft.Pair(text, tag=…, features=(…))"
+            raise UserError(f"{line!r} is neither a text nor a Pair", where, todo)
+        pair = line if isinstance(line, Pair) else Pair(line)
+        if isinstance(pair.features, str):
+            raise UserError("features are given as one text", where, "give a tuple: features=('V', 'PST')")
+        for name in ("tag", "features"):
+            trained_with = self.spec.data.tag if name == "tag" else self.spec.data.features
+            if trained_with is not None and pair.source.strip() and not (pair.tag if name == "tag" else pair.features):
+                raise UserError(
+                    f"this run was trained with {name}, and the line has none", where, f"give weft.Pair(…, {name}=…)"
+                )
+        return pair
 
     def search(self, changes: Mapping[str, Any] | None = None) -> Search:
         """The run's way of searching, with changes."""
@@ -95,7 +119,7 @@ class Run:
 
     def evaluate(
         self,
-        pairs: str | Path | Sequence[Pair],
+        pairs: str | Path | Sequence[Pair] | Sequence[tuple[str, str]],
         *,
         search: Mapping[str, Any] | None = None,
         columns: Columns | None = None,
@@ -106,6 +130,9 @@ class Run:
         if isinstance(pairs, str | Path):
             longest = self.spec.data.longest
             pairs = list(read_pairs([str(pairs)], columns or self.columns, on_bad_line=on_bad_line, longest=longest))
+        pairs = _listed(pairs) or []
+        if not pairs:
+            raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
         predictor = self.predictor
         validator = Validator.of(pairs, predictor.source, predictor.target, self.spec.train.batch_tokens)
         plan = predictor.plan(self.search(search))
@@ -174,6 +201,7 @@ def train(
 
     With nothing but pairs it looks at the data and chooses for itself. `settings` are dotted keys, as a mapping
     (`{"decoder.cell": "gru"}`) or as `--set` takes them (`["decoder.cell=gru"]`). `budget` is "10m" or seconds.
+    Progress goes to stderr; `reporter=weft.learn.report.Quiet()` says nothing.
     """
     flags = _overrides(settings)
     if (listed := _listed(pairs)) is not None:  # written to a file first, so that the run can be resumed
@@ -204,7 +232,7 @@ def train(
         init=None if init is None else Path(init),
         command=command,
     )
-    return Run(run_job(job, reporter or Quiet()))
+    return Run(run_job(job, reporter or speaking_reporter()))
 
 
 def _overrides(settings: Mapping[str, Any] | Sequence[str]) -> Layer:

@@ -50,7 +50,7 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: float | None = None)
         _transformer(choices, given, _width(choices, survey, seconds, speed))
     else:
         _recurrent(choices, survey, given)
-    _selection(choices, survey, both_subwords)
+    _selection(choices, running=sides[1] in ("bpe", "unigram"))
     _limits(choices, survey, sides)
     _drop_given(choices, given)
     return choices
@@ -168,8 +168,8 @@ def _recurrent(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> No
     choices.set("train.dropout", 0.3)
 
 
-def _selection(choices: Choices, survey: Survey, both_subwords: bool) -> None:
-    if both_subwords:
+def _selection(choices: Choices, running: bool) -> None:
+    if running:
         choices.set("train.select", "bleu", "many right answers: overlap is counted rather than equality")
     else:
         choices.set("train.select", "exact", "short outputs are right or wrong")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import weft
 from weft.choose import choose, matrix_speed
 from weft.core.errors import UserError
+from weft.core.kinds import UNKNOWN
 from weft.data.batches import too_long
 from weft.data.corpus import Corpus
 from weft.data.pairs import Columns
@@ -63,6 +65,8 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
         source, target = RunFolder(job.init).read_tokenisers()
     else:
         source, target = _learn(prepared, composed.spec)
+    if job.init:
+        _check_known(prepared, source, target, job.init, reporter)
     corpus = prepared.corpus(source, target)
     _say_notes(prepared, corpus, composed.spec, reporter)
     folder.create()
@@ -119,6 +123,25 @@ def _inherited(init: Path) -> Layer:
 def _learn(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:
     sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
     return prepared.tokenisers(sides[0], sides[1], spec.embed.shared)
+
+
+def _check_known(prepared: Prepared, source: Tokeniser, target: Tokeniser, init: Path, reporter: Reporter) -> None:
+    """The symbols of another run must be those of these data; a few unknown ones are told, many are refused."""
+    some = list(islice(prepared.training(), 1000))
+    sides = source.encode_sources(some), target.encode_all([pair.target for pair in some])
+    for name, rows in zip(("source", "target"), sides):
+        unknown = sum(ids.count(UNKNOWN) for ids in rows) / max(1, sum(len(ids) for ids in rows))
+        if unknown > 0.2:
+            raise UserError(
+                f"{unknown:.0%} of the {name} symbols are unknown to the run that --init names",
+                str(init),
+                "start from a run on data of this kind, or without --init",
+            )
+        if unknown:
+            reporter.note(f"{unknown:.1%} of the {name} symbols are unknown to {init}")
+    if prepared.survey.marks and not set(prepared.survey.marks) <= set(source.marks):
+        missing = sorted(set(prepared.survey.marks) - set(source.marks))
+        reporter.note(f"tags or features that {init} does not know: {' '.join(missing[:5])}")
 
 
 def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus) -> dict[str, Any]:

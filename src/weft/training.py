@@ -42,7 +42,12 @@ def run_job(job: Job, reporter: Reporter) -> Path:
                 else:
                     ready = start(job, asked, folder, pairs, reporter)
             with _locked_by_first(folder, world):
-                _train(ready, folder, world, reporter, job.init)
+                try:
+                    _train(ready, folder, world, reporter, job.init)
+                except Exception:
+                    if world.first and not going_on:
+                        folder.give_up()
+                    raise
     finally:
         reporter.close()
     return folder.path
@@ -63,7 +68,8 @@ def _default_out(job: Job) -> Path:
     """`pairs-run` for pairs.tsv, beside where the user stands; a number is added while that holds another run."""
     if not job.pairs:
         raise UserError("no pairs are given", "PAIRS", "name a pairs file: weft train pairs.tsv")
-    stem = Path(job.pairs[0].split(":")[0]).name.split(".")[0] or "stdin"
+    path = job.pairs[0] if Path(job.pairs[0]).exists() else job.pairs[0].split(":")[0]
+    stem = Path(path).name.split(".")[0] or "stdin"
     first = Path(f"{'stdin' if job.pairs[0] == '-' else stem}-run")
     if job.resume or not first.exists():
         return first
@@ -136,6 +142,7 @@ def _final_scores(
         "steps": progress.step,
         **found.metrics,
         "pairs": found.pairs,
+        "of": len(validator.pairs),
         "metric": spec.train.select,
         "search": f"beam {search.width}" if search.kind == "beam" else search.kind,
         "signatures": signatures([[pair.target] for pair in part.pairs]),

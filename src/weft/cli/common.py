@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
 
@@ -47,6 +49,20 @@ def _nobody_reads() -> NoReturn:
     raise typer.Exit(0)
 
 
+@contextmanager
+def progress(doing: str, total: int) -> Iterator[Callable[[int], None] | None]:
+    """A bar on stderr while something takes its time; nothing where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(doing, total=total)
+        yield lambda done: bar.update(task, advance=done)
+
+
 def place_of(error: Exception) -> str:
     """The line of Weft's code that an unexpected error came from."""
     trace, place = error.__traceback__, "unknown"
@@ -71,7 +87,8 @@ def table(columns: list[str], rows: list[list[str]], words: bool = False) -> Any
 
     made = Table(box=box.SIMPLE_HEAD)
     for place, name in enumerate(columns):
-        made.add_column(name, justify="left" if words or place == 0 else "right")
+        least = max([len(row[0]) for row in rows], default=0) if place == 0 else None  # names can be copied
+        made.add_column(name, justify="left" if words or place == 0 else "right", min_width=least)
     for row in rows:
         made.add_row(*(Text(cell) for cell in row))
     return made

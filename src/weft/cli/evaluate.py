@@ -55,7 +55,8 @@ def evaluate(
         common.complain(note, label="note")
     if reading.skipped:
         common.complain(f"bad rows left out: {reading.skipped:,}; the first is {reading.bad[0]}", label="note")
-    found = loaded.evaluate(rows, search=search)
+    with common.progress("evaluating", len(rows)) as tick:
+        found = loaded.evaluate(rows, search=search, tick=tick)
     result: dict[str, Any] = {**found.metrics, "n": found.n, "signatures": found.signatures}
     if reading.skipped:
         result["skipped"] = reading.skipped

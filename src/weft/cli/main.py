@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -92,6 +93,7 @@ def main() -> NoReturn:
     # A thread that waits spins for a moment and then sleeps: on a machine that others use too, torch's default of
     # spinning on can cost half of the speed (docs/LOG.md). It must be said before torch is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    warnings.showwarning = lambda message, *_: common.complain(str(message), label="note")
     try:
         code = app(arguments, prog_name="weft", standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):

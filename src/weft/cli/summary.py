@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.api import Run
 from weft.cli import common
 from weft.learn.report import Log, clock
+
+
+def of_all(final: dict[str, Any]) -> str:
+    """`450 validation pairs`, or `158 of 450 …` when the time was not enough for all."""
+    part = final["pairs"] < final.get("of", 0)
+    return f"{final['pairs']:,} of {final['of']:,} validation pairs" if part else f"{final['pairs']:,} validation pairs"
 
 
 def summarise(run: Run) -> None:
@@ -13,11 +21,11 @@ def summarise(run: Run) -> None:
         [name, f"{final[name]:.2f}"] for name in ("exact", "cer", "ter", "bleu", "chrf") if final.get(name) is not None
     ]
     rows.append(["loss", f"{final['loss']:.3f}" if final.get("loss") is not None else "—"])
-    title = f"{run.path}: {final['pairs']:,} validation pairs, {final['search']}, best of step {final['step']:,}"
+    title = f"{run.path}: {of_all(final)}, {final['search']}, best of step {final['step']:,}"
     common.show(title, common.table(["metric", "value"], rows))
     common.show(
         f"trained {clock(final['seconds'])}, {final['steps']:,} steps, {final['parameters']:,} parameters",
         f"model card {run.path / 'README.md'} · curves {run.path / 'curves.png'} · settings {run.path / 'spec.yaml'}",
         "",
-        f"next:  weft predict {run.path} FILE",
+        f"next:  weft predict {run.path} FILE   or   weft evaluate {run.path} PAIRS",
     )

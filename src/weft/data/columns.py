@@ -19,6 +19,7 @@ ROLES = ("source", "target", "tag", "features")
 DEFAULTS = (("source", 1), ("target", 2))  # in JSON and Parquet: the fields of that name, if there are any
 # fmt: off
 HEADER_WORDS = frozenset((
+    "mr", "ref", "reference", "pron",
     "src", "tgt", "trg", "source", "target", "input", "output", "word", "words", "pronunciation", "phones",
     "phonemes", "phoneme", "ipa", "grapheme", "graphemes", "spelling", "transcription", "lemma", "form",
     "inflected", "english", "french", "german", "spanish", "en", "fr", "de", "es", "text", "label", "labels",

@@ -201,4 +201,7 @@ def _split_plain(text: str, roles: list[str]) -> list[str]:
         raise Fault(
             f"this line has no {roles[len(cells)]}", f"write each line as {wanted}, as the model was trained with it"
         )
-    raise Fault(f"this line has {len(cells)} columns, expected {wanted}", "take the other tabs out")
+    raise Fault(
+        f"this line has {len(cells)} columns, expected {wanted}",
+        "take the other tabs out, or name the file .tsv to have it read by the columns of the training",
+    )

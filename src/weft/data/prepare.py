@@ -65,8 +65,12 @@ class Prepared:
         key = _digest([FORMAT, self.fingerprint, self.valid_fingerprint, shapes, rows])
         self.folder = (root or cache_root()) / "corpora" / key
         _forget_old(self.folder.parent)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        os.utime(self.folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            os.utime(self.folder)
+        except OSError as error:
+            todo = "name a folder that can be written in the variable WEFT_CACHE"
+            raise UserError(f"the cache cannot be written: {error.strerror}", str(self.folder), todo) from None
 
     @cached_property
     def _looked(self) -> dict[str, Any]:

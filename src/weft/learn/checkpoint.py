@@ -52,6 +52,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
         aside.mkdir(parents=True)
         save_file(checkpoint.weights, aside / WEIGHTS)
         save_file(checkpoint.optimiser, aside / OPTIMISER)
+        _readable(aside)
         sums = {name: _sum(aside / name) for name in (WEIGHTS, OPTIMISER)}
         content = {"format": FORMAT, "sums": sums, "progress": checkpoint.progress.to_dict()}
         content["sum"] = _sum_of(content)
@@ -65,6 +66,14 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
         shutil.rmtree(aside, ignore_errors=True)
         raise _unwritten(error, final, steps(folder)) from error
     return final
+
+
+def _readable(folder: Path) -> None:
+    """safetensors writes for the owner alone; others may read what the user's umask lets them."""
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in folder.iterdir():
+        path.chmod(0o666 & ~mask)
 
 
 def _unwritten(error: Exception, path: Path, whole: list[int]) -> UserError:

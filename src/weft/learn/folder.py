@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +62,13 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise self._unusable(error) from None
+
+    def give_up(self) -> None:
+        """A start that failed before its first checkpoint leaves the folder free for another try."""
+        if not any(self.checkpoints.glob("step-*")):
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+            for path in (self.spec_file, self.log, self.path / "curves.png"):
+                path.unlink(missing_ok=True)
 
     def _unusable(self, error: OSError) -> UserError:
         return UserError(f"the output folder cannot be used: {error.strerror}", str(self.path), "choose another --out")

@@ -28,7 +28,7 @@ from weft.learn.progress import Progress, Window
 from weft.learn.report import Log, Reporter
 from weft.learn.signals import Signals
 from weft.learn.snapshot import Snapshots
-from weft.learn.validate import Evaluation, Validator
+from weft.learn.validate import MOST_SCORES, Evaluation, Validator
 from weft.learn.world import World
 from weft.nn.model import Seq2Seq
 from weft.score.metrics import is_better
@@ -37,7 +37,6 @@ from weft.spec import Spec
 
 REPORTS = 100  # reports in a run
 SAVE_SECONDS = 120.0  # at least one checkpoint in so many
-MOST_SCORES = 8_000_000  # scores over symbols in memory at a time (32 MB in float32)
 EVALUATION_SHARE = 0.15  # of a wall-clock budget, at most, for evaluations
 FINAL_EVALUATIONS = 4.0  # what the end costs, in evaluations: one more, and the best decoded by beam
 

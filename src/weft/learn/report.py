@@ -105,7 +105,7 @@ class Plain:
         self._best = f" · best {line['metric']} {line['best_score']:.2f}"
         self._say(describe_evaluation(line))
         for example in examples:
-            self._say(f"  {mark(example)} {example.source} → {example.said}{wanted(example)}")
+            self._say(f"  {mark(example)} {short(example.source)} → {short(example.said)}{wanted(example)}")
 
     def close(self) -> None: ...
 
@@ -139,7 +139,8 @@ class Live:
         self._console.print(_plain(describe_evaluation(line)))
         for example in examples:
             colour = "green" if example.right else "red"
-            said = f"{_plain(example.source)} [dim]→[/] {_plain(example.said)}[dim]{_plain(wanted(example))}[/]"
+            source, output = _plain(short(example.source)), _plain(short(example.said))
+            said = f"{source} [dim]→[/] {output}[dim]{_plain(wanted(example))}[/]"
             self._console.print(f"  [{colour}]{mark(example)}[/] {said}")
 
     def close(self) -> None:
@@ -172,7 +173,13 @@ def mark(example: Example) -> str:
 
 
 def wanted(example: Example) -> str:
-    return "" if example.right else f"  (wanted {example.wanted})"
+    return "" if example.right else f"  (wanted {short(example.wanted)})"
+
+
+def short(text: str, most: int = 120) -> str:
+    """A text on one line: what cannot be printed is escaped, and the rest of a long one is left out."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: most + 1])
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def clock(seconds: float) -> str:

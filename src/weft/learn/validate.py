@@ -18,6 +18,8 @@ from weft.nn.model import Seq2Seq
 from weft.score.metrics import score
 from weft.search.decode import Plan, decode
 
+MOST_SCORES = 8_000_000  # scores over symbols in memory at a time (32 MB in float32)
+
 
 @dataclass(frozen=True)
 class Example:
@@ -89,7 +91,8 @@ class Validator:
         """Cross-entropy without smoothing, nats per target symbol."""
         total = count = 0.0
         lengths = [np.array([len(row) + 1 for row in side], dtype=np.int32) for side in (self.sources, self.targets)]
-        for rows in by_length(lengths[0], lengths[1], self.batch_tokens):
+        tokens = min(self.batch_tokens, max(256, MOST_SCORES // len(self.tokeniser)))
+        for rows in by_length(lengths[0], lengths[1], tokens):
             batch = Batch.of([self.sources[r] for r in rows], [self.targets[r] for r in rows]).to(device)
             loss = CrossEntropy()(model(batch), batch)
             total, count = total + float(loss.total), count + float(loss.count)

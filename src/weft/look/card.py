@@ -69,7 +69,8 @@ def _scores(final: Mapping[str, Any]) -> list[str]:
     return [
         "## Measured",
         "",
-        f"Step {final['step']:,}, decoded by {final['search']}, on {final['pairs']:,} validation pairs:",
+        f"Step {final['step']:,}, decoded by {final['search']}, on {final['pairs']:,} of "
+        f"{final.get('of', final['pairs']):,} validation pairs:",
         "",
         "| metric | value | |",
         "|---|---:|---|",

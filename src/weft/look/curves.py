@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -52,7 +53,9 @@ def draw_curves(log: Path, path: Path, title: str = "") -> None:
     _draw_metric(right, evaluations)
     if title:
         figure.suptitle(title, fontsize=13, color=INK, parse_math=False)
-    figure.savefig(path)
+    with warnings.catch_warnings():  # a name in letters that the font lacks is no reason to speak
+        warnings.simplefilter("ignore")
+        figure.savefig(path)
 
 
 def _read(log: Path) -> list[Row]:

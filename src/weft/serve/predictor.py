@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,19 +161,22 @@ def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "
 
 
 def _best_weights(folder: RunFolder) -> dict[str, torch.Tensor]:
-    """The weights that `best` leads to, or of the last checkpoint while there is no evaluation yet."""
-    for link in ("best", "last"):
-        path = folder.path / link
-        if not path.exists():
-            continue
+    """The weights that `best` leads to; if they are damaged, those of the newest whole checkpoint, with a warning."""
+    best = folder.path / "best"
+    newest = [folder.checkpoints / checkpoint.name_of(step) for step in reversed(checkpoint.steps(folder.checkpoints))]
+    damage = ""
+    for path in ([best.resolve()] if best.exists() else []) + newest:
         try:
-            return checkpoint.load(path, weights_only=True).weights
+            weights = checkpoint.load(path, weights_only=True).weights
         except checkpoint.Damaged as reason:
-            raise UserError(
-                f"the checkpoint that '{link}' leads to is damaged: {reason}",
-                str(path.resolve()),
-                "go on training with --resume, which falls back to the checkpoint before, or restore the folder",
-            ) from None
+            damage = damage or f"{path} is damaged: {reason}"
+            continue
+        if damage:
+            warnings.warn(f"checkpoint {damage}; {path.name} is used instead", stacklevel=2)
+        return weights
+    if damage:
+        todo = "train again, or restore the folder from a copy"
+        raise UserError(f"no checkpoint of this run is whole: {damage}", str(folder.checkpoints), todo)
     raise UserError(
         "this run has no checkpoint yet", str(folder.path), "let it train, or go on with `weft train --resume`"
     )
