@@ -18,7 +18,7 @@ from weft.nn.model import Seq2Seq
 from weft.score.metrics import score
 from weft.search.decode import Plan, decode
 
-MOST_SCORES = 8_000_000  # scores over symbols in memory at a time (32 MB in float32)
+MOST_SCORES = 3_000_000  # scores over symbols in memory at a time (12 MB in float32)
 
 
 @dataclass(frozen=True)
