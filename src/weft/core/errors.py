@@ -42,6 +42,6 @@ class Interrupted(WeftError):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`did you mean 'lstm'? Known: elman, lstm, gru`: the end of a message about an unknown name."""
     names = [str(k) for k in known]
-    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(repr(n) for n in near)}? " if near else ""
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
     return f"{hint}Known: {', '.join(names)}"
