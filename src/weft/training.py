@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from weft.core.errors import UserError
+from weft.core.memory import give_back
 from weft.data.pairs import settle
 from weft.learn import checkpoint, snapshot
 from weft.learn.folder import RunFolder
@@ -78,6 +79,7 @@ def _default_out(job: Job) -> Path:
 
 def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, init: Path | None) -> None:
     spec = ready.spec
+    give_back()  # what reading and encoding needed
     torch.manual_seed(spec.train.seed)
     model = assemble(spec, len(ready.source), len(ready.target)).to(world.device)
     validator = Validator.of(ready.prepared.valid, ready.source, ready.target, spec.train.batch_tokens)
@@ -85,6 +87,7 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, in
     trainer = Trainer(spec, model, ready.corpus, validator, greedy, folder, world, reporter)
     _restore(trainer, folder, world, reporter, init)
     trainer.run(lambda: _draw(folder))
+    give_back()  # what the steps needed
     if world.first:
         _finish(ready, folder, model, validator, trainer, reporter)
 

@@ -38,8 +38,8 @@ class Plan:
 def plan(source: Lengths, target: Lengths, batch_tokens: int, seed: int, epoch: int) -> Plan:
     """The batches of one epoch. Rows that alone exceed the budget are left out (`too_long` tells how many)."""
     random = np.random.default_rng((seed, epoch))
-    fits = np.flatnonzero(np.maximum(source, target) <= batch_tokens).astype(np.int32)
-    rows = fits[random.permutation(len(fits))]
+    rows = np.flatnonzero(np.maximum(source, target) <= batch_tokens).astype(np.int32)
+    random.shuffle(rows)
     bounds: list[int] = []
     for first in range(0, len(rows), POOL):
         pool = rows[first : first + POOL]

@@ -24,7 +24,7 @@ from weft.data.tokens import Tokeniser
 Ints = npt.NDArray[np.int64]
 FORMAT = 1
 CHUNK = 4096  # rows encoded at a time
-RELEASE = 8  # batches after which read pages are given back: each row read maps 64 KB around it
+BLOCK = 1 << 18  # row ends looked at together
 
 
 class _Mapped:
@@ -33,15 +33,21 @@ class _Mapped:
     def __init__(self, folder: Path, side: str, kind: str) -> None:
         self._ids, self._ids_map = _map(folder / f"{side}.ids", kind)
         self._rows, self._rows_map = _map(folder / f"{side}.rows", "int64")
-        # END included: that is what the row costs in a batch
-        self.lengths = (np.diff(self._rows) + 1).astype(np.int32)
-        self.release()
+        self.lengths = self._lengths()
 
     def __getitem__(self, row: int) -> Ints:
         return self._ids[self._rows[row] : self._rows[row + 1]].astype(np.int64)
 
+    def _lengths(self) -> npt.NDArray[np.int32]:
+        """Of each row, END included: that is what it costs in a batch."""
+        lengths = np.empty(len(self._rows) - 1, dtype=np.int32)
+        for first in range(0, len(lengths), BLOCK):
+            lengths[first : first + BLOCK] = np.diff(self._rows[first : first + BLOCK + 1]) + 1
+            self.release()
+        return lengths
+
     def release(self) -> None:
-        """Give the pages that were read back to the system: they come again when they are needed."""
+        """Give the pages that were read back: each row read maps 64 KB around it. They come again when needed."""
         for mapped in (self._ids_map, self._rows_map):
             if mapped is not None:
                 mapped.madvise(mmap.MADV_DONTNEED)
@@ -63,7 +69,6 @@ class Corpus:
         self.facts: dict[str, Any] = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
         self._source = _Mapped(folder, "source", self.facts["kind"])
         self._target = _Mapped(folder, "target", self.facts["kind"])
-        self._read = 0
 
     def __len__(self) -> int:
         return len(self._source.lengths)
@@ -77,11 +82,10 @@ class Corpus:
         return self._target.lengths
 
     def batch(self, rows: Sequence[int] | Ints) -> Batch:
-        self._read += 1
-        if self._read % RELEASE == 0:
-            self._source.release()
-            self._target.release()
-        return Batch.of([self._source[r] for r in rows], [self._target[r] for r in rows])
+        sources, targets = ([side[r] for r in rows] for side in (self._source, self._target))
+        self._source.release()
+        self._target.release()
+        return Batch.of(sources, targets)
 
 
 def is_corpus(folder: Path) -> bool:
