@@ -300,6 +300,55 @@ def test_one_json_field_is_not_silently_both_source_and_target() -> None:
     assert "out" in error.todo
 
 
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        (Columns(features=2), "target and features would both be column 2"),
+        (Columns(tag=1), "source and tag would both be column 1"),
+        (Columns(features=3, tag=3), "tag and features would both be column 3"),
+        (Columns("word", "phones", features=2), "target and features would both be column 2"),
+        (Columns("word", 1), "source and target would both be column 1"),
+    ],
+    ids=str,
+)
+def test_a_column_with_two_roles_is_refused(columns: Columns, what: str) -> None:
+    error = stops(put("p.tsv", "word\tphones\ttags\na\tb\tc\n"), columns=columns, skip=True)
+    assert (error.what, error.where) == (what, "p.tsv:1")
+    assert all(f"--{role}" in error.todo for role in what.split()[:3:2])
+
+
+@pytest.mark.parametrize("columns", [Columns(features="target"), Columns(features=2), Columns("source", tag="source")])
+def test_a_field_with_two_roles_is_refused(columns: Columns) -> None:
+    record = '{"source": "a", "target": "b", "tags": "c"}'
+    for path in (put("p.jsonl", record), put_parquet("p.parquet", source=["a"], target=["b"], tags=["c"])):
+        error = stops(path, columns=columns)
+        assert "would both be the field" in error.what
+        assert "there are: source, target, tags" in error.todo
+    error = stops_inputs("p.jsonl", Columns("tags", features="tags"))
+    assert "--" not in error.todo  # predict has no flags for columns
+
+
+def test_a_number_that_another_role_does_not_resolve_to_is_free() -> None:
+    path = put("p.jsonl", '{"tags": "V;PST", "source": "a", "target": "b"}')
+    assert list(read_pairs([path], Columns(features=1))) == [Pair("a", "b", features=("V", "PST"))]
+
+
+def test_columns_that_nobody_uses_are_told_once() -> None:
+    note = "column 3 is not used; if column 3 holds features or a tag, train with --features 3 or --tag 3"
+    paths = [put("a.tsv", "a\tb\tV;PST\nc\td\tV\n"), put("b.csv", "a,b,V\n")]
+    reading = Reading()
+    assert len(list(read_pairs(paths, reading=reading))) == 3
+    assert reading.notes == [note]
+    assert skipping(put("c.tsv", "a\tb\tc\td\n"))[1].notes == [note.replace("column 3 is", "columns 3 to 4 are")]
+
+
+def test_columns_that_are_left_out_on_purpose_are_not_told() -> None:
+    path = put("p.tsv", "id\tword\tphone\tlang\n1\ta\tb\ten\n")
+    for columns in (Columns("word", "phone"), Columns(2, 3), Columns(2, 3, tag=4), Columns(features=4)):
+        assert skipping(path, columns)[1].notes == []
+    assert skipping(put("p.jsonl", '{"source": "a", "target": "b", "id": "1"}'))[1].notes == []
+
+
 # Bad rows
 
 
@@ -400,6 +449,15 @@ def test_a_bad_json_line_stops_with_its_line_number(row: str, what: str) -> None
     assert (pairs, reading.skipped) == ([Pair("x", "y")], 1)
 
 
+@pytest.mark.parametrize(("name", "path"), [("target", ".target"), ("the summary", '.["the summary"]')])
+def test_a_list_in_the_place_of_text_says_how_to_make_text_of_it(name: str, path: str) -> None:
+    error = stops(put("p.jsonl", json.dumps({"source": "x", name: ["one", "two"]})), columns=Columns("source", name))
+    assert error.what == f"the field {name!r} is a list, not text"
+    assert "a list is not read as text: join its items into one text, or keep one of them" in error.todo
+    assert f"jq -c '{path} |= join(\" \")'" in error.todo
+    assert f"jq -c '{path} |= .[0]'" in error.todo
+
+
 def test_a_missing_json_field_shows_the_nearest() -> None:
     error = stops(put("p.jsonl", '{"word": "x", "phones": "y"}'), columns=Columns("wrod", "phones"))
     assert error.where == "p.jsonl:1"
@@ -476,7 +534,7 @@ def test_a_missing_file_suggests_near_names() -> None:
     put("train.tsv", "a\tb\n")
     error = stops("trian.tsv")
     assert (error.what, error.where) == ("there is no such file", "trian.tsv")
-    assert error.todo == "did you mean 'train.tsv'?"
+    assert error.todo == "check the name; did you mean 'train.tsv'?"
     assert "check the name" in stops("zzz").todo
 
 
@@ -557,7 +615,7 @@ def test_parallel_files_of_different_length_stop_with_both_counts(left: int, rig
     assert "wc -l" in error.todo
 
 
-@pytest.mark.parametrize("columns", [Columns("en", "de"), Columns(1, 3), Columns(features="f")])
+@pytest.mark.parametrize("columns", [Columns("en", "de"), Columns(1, 3), Columns(features="f"), Columns(tag=2)])
 def test_parallel_files_have_two_columns_without_names(columns: Columns) -> None:
     put("a.en", "x\n")
     put("b.de", "y\n")
@@ -724,7 +782,7 @@ def test_inputs_that_are_too_long_or_not_utf8_stop_with_their_line_number() -> N
 
 def test_a_missing_input_suggests_near_names() -> None:
     put("words.txt", "a\n")
-    assert stops_inputs("word.txt").todo == "did you mean 'words.txt'?"
+    assert stops_inputs("word.txt").todo == "check the name; did you mean 'words.txt'?"
 
 
 def test_a_table_of_inputs_uses_the_columns_of_the_training() -> None:

@@ -115,9 +115,30 @@ def _layout(
     if len(cells) == 1 and judge.training and columns.source != columns.target:
         raise _one_column(cells[0], where)
     places = [_place(role, column, names, where, judge) for role, column in chosen]
+    _check_apart(chosen, [f"column {place + 1}" for place in places], where, judge)
+    if columns == FIRST_TWO and len(cells) > 2 and judge.training:
+        judge.reading.note(_unused(len(cells)))
     if any(isinstance(column, str) for _, column in columns.chosen(*ROLES)):
         return places, True
     return places, _says_header(names, columns, where, judge)
+
+
+def _check_apart(
+    chosen: Sequence[tuple[str, str | int]], found: Sequence[str], where: str, judge: Judge, known: str = ""
+) -> None:
+    """No column has two roles, unless one and the same is asked for as source and as target."""
+    taken: dict[str, tuple[str, str | int]] = {}
+    for (role, column), place in zip(chosen, found, strict=True):
+        other, asked = taken.setdefault(place, (role, column))
+        if other != role and (other, role, column) != ("source", "target", asked):
+            flags = f" with --{other} and --{role}" if judge.training else ", as in the data of the training"
+            todo = f"give each a column of its own{flags}{known}"
+            raise UserError(f"{other} and {role} would both be {place}", where, todo)
+
+
+def _unused(width: int) -> str:
+    which = "column 3 is" if width == 3 else f"columns 3 to {width} are"
+    return f"{which} not used; if column 3 holds features or a tag, train with --features 3 or --tag 3"
 
 
 def _place(role: str, column: str | int, names: list[str], where: str, judge: Judge) -> int:
@@ -153,9 +174,10 @@ def parallel_places(columns: Columns, name: str) -> list[int]:
     """Parallel files as a table of two columns without names."""
     places = []
     for role, column in columns.chosen(*ROLES):
-        if not isinstance(column, int) or column > 2:
+        if not isinstance(column, int) or column > 2 or role in ("tag", "features"):
             raise UserError(
-                f"parallel files have the columns 1 and 2 and no names, but the {role} should be in {column!r}",
+                "parallel files have the columns 1 and 2 for source and target, without names, "
+                f"but the {role} should be in {column!r}",
                 name,
                 f"leave --{role} out, or put all columns into one TSV file",
             )
@@ -179,9 +201,8 @@ def choose_fields(
             raise _beyond(role, column, f"{len(names)} field(s)", name, judge)
         else:
             wanted.append(names[column - 1])
-    if "target" in roles and wanted[0] == wanted[1] and columns.source != columns.target:
-        todo = f"name both with --source and --target; there are: {', '.join(names)}"
-        raise UserError(f"source and target would both be the field {wanted[0]!r}", name, todo)
+    known = f"; there are: {', '.join(names)}"
+    _check_apart(columns.chosen(*roles), [f"the field {field!r}" for field in wanted], name, judge, known)
     return wanted
 
 

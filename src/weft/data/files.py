@@ -145,9 +145,8 @@ def _missing(path: str) -> UserError:
     except OSError:
         return UserError("there is no such file: its folder does not exist", path, f"check the folder {folder!r}")
     names = " or ".join(repr(os.path.join(folder, n)) for n in near)
-    return UserError(
-        "there is no such file", path, f"did you mean {names}?" if near else "check the name and the folder"
-    )
+    todo = f"check the name; did you mean {names}?" if near else "check the name and the folder"
+    return UserError("there is no such file", path, todo)
 
 
 @contextmanager

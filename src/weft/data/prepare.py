@@ -27,7 +27,7 @@ from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
 from weft.data.survey import FEWEST_PAIRS, Survey, place, survey
 from weft.data.tokens import Tokeniser, from_json, learn
 
-FORMAT = 1
+FORMAT = 2
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 KEEP_DAYS = 30
 
@@ -90,7 +90,7 @@ class Prepared:
         return {
             "survey": json.loads(found.to_json()),
             "valid": [asdict(pair) for pair in valid],
-            "notes": [*_said(reading, "training"), *_said(valid_reading, "validation")],
+            "notes": list(dict.fromkeys([*_said(reading, "training"), *_said(valid_reading, "validation")])),
         }
 
     @property

@@ -126,7 +126,18 @@ def _text(value: Any, name: str) -> str:
         raise Fault(f"the field {name!r} is not valid Unicode", "write it as UTF-8, without lone surrogates") from error
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise Fault(f"the field {name!r} is {_called(value)}, not text", "write text there")
+    raise Fault(f"the field {name!r} is {_called(value)}, not text", _as_text(value, name))
+
+
+def _as_text(value: Any, name: str) -> str:
+    """How to make text of what is none."""
+    if not isinstance(value, list):
+        return "write text there"
+    path = f".{name}" if name.isidentifier() and name.isascii() else f".[{json.dumps(name)}]"
+    return (
+        "a list is not read as text: join its items into one text, or keep one of them "
+        f"(of JSON lines: `jq -c '{path} |= join(\" \")'` or `jq -c '{path} |= .[0]'`)"
+    )
 
 
 def _called(value: Any) -> str:
