@@ -115,8 +115,13 @@ def _share(choices: Choices, survey: Survey, both_subwords: bool) -> None:
 
 def _family(given: Mapping[str, Any], both_subwords: bool) -> str:
     """What the user's settings imply, or a Transformer for running text and a recurrent model for anything else."""
-    implied = implied_kind("decoder", given) or implied_kind("encoder", given)
-    return implied or ("transformer" if both_subwords else "recurrent")
+    implied = [kind for side in ("decoder", "encoder") if (kind := implied_kind(side, given)) not in (None, "none")]
+    return implied[0] or "" if implied else "transformer" if both_subwords else "recurrent"
+
+
+def by_ctc(given: Mapping[str, Any]) -> bool:
+    """Whether an encoder alone is asked for."""
+    return bool(given.get("head", {}).get("kind") == "ctc" or implied_kind("decoder", given) == "none")
 
 
 def _width(choices: Choices, survey: Survey, seconds: float, speed: float | None) -> int:
@@ -139,7 +144,7 @@ def _work(width: int, symbols: int) -> float:
 
 def _transformer(choices: Choices, given: Mapping[str, Any], width: int) -> None:
     why = "running text is learned best by a Transformer"
-    for side in ("encoder", "decoder"):
+    for side in ("encoder",) if by_ctc(given) else ("encoder", "decoder"):
         if (implied_kind(side, given) or "transformer") == "transformer":
             choices.set(f"{side}.kind", "transformer", why if side == "encoder" else "")
             choices.set(f"{side}.width", width)
@@ -159,8 +164,10 @@ def _recurrent(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> No
         choices.set("embed.positions", "sinusoid")
     else:
         choices.set("encoder.kind", "recurrent", "short sequences: an LSTM with attention learns them from few pairs")
-    choices.set("decoder.kind", "recurrent")
-    for key in ("encoder.width", "decoder.width", "embed.width"):
+    if not by_ctc(given):
+        choices.set("decoder.kind", "recurrent")
+        choices.set("decoder.width", 256)
+    for key in ("encoder.width", "embed.width"):
         choices.set(key, 256)
     symbols = survey.pairs * max(survey.source.mean, survey.target.mean)
     choices.set("train.batch_tokens", int(min(2048, max(256, symbols // UPDATES))))

@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from weft.core.errors import UserError, did_you_mean
-from weft.spec import Spec, TransformerDecoder, TransformerEncoder
+from weft.spec import Spec
 
 Layer = dict[str, Any]
 
@@ -38,6 +38,7 @@ def compose(*layers: tuple[str, Layer]) -> Composed:
     origins: dict[str, str] = {}
     for name, layer in layers:
         layer = _with_kinds(_nested(layer), merged)
+        _drop_other_family(layer, merged, origins)
         for key, value in flatten(layer):
             put(merged, key, value)
             origins[key] = name
@@ -72,16 +73,16 @@ def read_file(path: str | Path) -> Layer:
     return {name: value for name, value in layer.items() if value is not None and name != "format"}
 
 
-def read_overrides(items: Sequence[str]) -> Layer:
-    """`["decoder.cell=gru", "train.rate=1e-3"]` as a layer."""
+def read_overrides(items: Sequence[str], flag: str = "--set") -> Layer:
+    """`["decoder.cell=gru", "train.rate=1e-3"]` as a layer; `flag` is where they were given."""
     layer: Layer = {}
     for item in items:
         key, equals, text = item.partition("=")
         if not equals or not key.strip():
             raise UserError(
-                f"'{item}' is not a setting", f"--set {item}", "write key=value, such as --set train.rate=0.001"
+                f"'{item}' is not a setting", f"{flag} {item}", f"write key=value, such as {flag} train.rate=0.001"
             )
-        put(layer, key.strip(), _value(text.strip(), f"--set {item}"))
+        put(layer, key.strip(), _value(text.strip(), f"{flag} {item}"))
     return layer
 
 
@@ -136,7 +137,7 @@ def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
         return None
     if "kind" in part:
         return str(part["kind"])
-    if {"cell", "attention", "directions", "reverse"} & set(part):
+    if {"cell", "attention", "directions", "reverse", "residual", "layer_norm", "variational"} & set(part):
         return "recurrent"
     if {"heads", "inner", "norm"} & set(part):
         return "transformer"
@@ -144,7 +145,13 @@ def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
 
 
 def _with_kinds(layer: Layer, below: Layer) -> Layer:
-    """The layer with `kind` filled in, where its keys imply it and nothing below says it."""
+    """The layer with `kind` filled in, where its keys imply it and nothing below says it; CTC implies more."""
+    head = layer.get("head")
+    if isinstance(head, dict) and head.get("kind") == "ctc":
+        layer = {"objective": {}, "decoder": {}, **layer}
+        for name, kind in (("objective", "ctc"), ("decoder", "none")):
+            if isinstance(layer[name], dict):
+                layer[name] = {"kind": kind, **layer[name]}
     for side in ("encoder", "decoder"):
         part, before = layer.get(side), below.get(side)
         known = isinstance(before, dict) and "kind" in before
@@ -153,10 +160,21 @@ def _with_kinds(layer: Layer, below: Layer) -> Layer:
     return layer
 
 
+def _drop_other_family(layer: Layer, merged: Layer, origins: dict[str, str]) -> None:
+    """When a layer changes a side's family, what the autopilot chose for the other family goes."""
+    for side in ("encoder", "decoder"):
+        part, below = layer.get(side), merged.get(side)
+        if not isinstance(part, dict) or not isinstance(below, dict) or part.get("kind") in (None, below.get("kind")):
+            continue
+        known = _fields([side], [str(part["kind"])])
+        for name in [n for n in below if n not in known and origins.get(f"{side}.{n}") == "autopilot"]:
+            del below[name], origins[f"{side}.{name}"]
+
+
 def _readable(error: ValidationError, origins: Mapping[str, str]) -> UserError:
     """Pydantic's first complaint in Weft's three parts."""
     first = error.errors()[0]
-    path = [str(p) for p in first["loc"] if p not in ("recurrent", "transformer")]
+    path = [str(p) for p in first["loc"] if p not in ("recurrent", "transformer", "none")]
     key, given = ".".join(path), first.get("input")
     where = _where(key, origins)
     known = "see `weft config show` for every setting and its meaning"
@@ -192,15 +210,16 @@ def _fields(path: Sequence[str], loc: Sequence[Any]) -> list[str]:
     """The names that a branch of the tree knows."""
     model: type[BaseModel] = Spec
     for name in path:
-        below = _model_of(model, name, "transformer" in loc)
+        below = _model_of(model, name, next((k for k in ("transformer", "none") if k in loc), "recurrent"))
         if below is None:
             return []
         model = below
     return list(model.model_fields)
 
 
-def _model_of(model: type[BaseModel], name: str, transformer: bool) -> type[BaseModel] | None:
-    kind = model.model_fields[name].annotation
-    options = [m for m in (get_args(kind) or (kind,)) if isinstance(m, type) and issubclass(m, BaseModel)]
-    wanted = [m for m in options if issubclass(m, TransformerEncoder | TransformerDecoder) == transformer]
+def _model_of(model: type[BaseModel], name: str, kind: str) -> type[BaseModel] | None:
+    """The model of a branch; of several families the one of that kind."""
+    annotation = model.model_fields[name].annotation
+    options = [m for m in (get_args(annotation) or (annotation,)) if isinstance(m, type) and issubclass(m, BaseModel)]
+    wanted = [m for m in options if "kind" in m.model_fields and kind in get_args(m.model_fields["kind"].annotation)]
     return next(iter(wanted or options), None)

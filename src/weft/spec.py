@@ -2,7 +2,7 @@
 
 The text under a field is its help, on the command line and in the documentation. The names of parts are checked here;
 `nn/assemble.py` turns each into a class, and a test holds the two lists together. How settings are put together from
-a file, `--set` and the autopilot is in `settings.py`.
+a file, `--set` and the autopilot is in `settings.py`; which of them go together, in `fitting.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 CellName = Literal["elman", "lstm", "lstm-f", "lstm-i", "lstm-o", "lstm-b", "gru", "gru-after", "mut1", "mut2", "mut3"]
-ScoreName = Literal["none", "dot", "scaled", "bilinear", "additive"]
-PositionName = Literal["none", "sinusoid", "rotary"]
-MetricName = Literal["exact", "cer", "ter", "bleu", "chrf", "loss"]
+ScoreName = Literal["none", "dot", "scaled", "bilinear", "additive", "concat", "rbf", "cosine"]
+HeadScoreName = Literal["dot", "scaled", "bilinear", "additive", "concat", "rbf", "cosine"]
+WeigherName = Literal["softmax", "nearest", "straight-through", "exact", "sparsemax", "kernel"]
+PositionName = Literal["none", "sinusoid", "sinusoid-concat", "learned", "relative", "bucketed", "rotary", "alibi"]
+MetricName = Literal["exact", "cer", "ter", "bleu", "chrf", "accuracy", "loss"]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -38,6 +40,8 @@ class Data(Part):
     """A column of features, such as V;PST;3;SG, that the source is read with."""
     tag: str | int | None = None
     """A column that holds a prompt, such as a language."""
+    tag_at: Literal["start", "end", "decoder"] = "start"
+    """Where the tag stands: before the source, after it, or as the first symbol that the decoder reads."""
     hold_out: Share = 0.05
     """The share of the training pairs kept aside for validation when no file is given (at most 1,000 pairs)."""
     on_bad_line: Literal["stop", "skip"] = "stop"
@@ -57,9 +61,16 @@ class Embed(Part):
     width: Count = 256
     """The width of a symbol's vector."""
     positions: PositionName = "none"
-    """How places in the sequence are told apart; a Transformer needs one."""
+    """How places are told apart: added to symbols, concatenated, or within a Transformer's attention."""
     shared: bool = False
     """One tokeniser and one table of vectors for source and target."""
+
+
+def _check_residual(side: str, residual: bool, layers: int) -> None:
+    if residual and layers == 1:
+        raise ValueError(
+            f"{side}.residual=true adds nothing with {side}.layers=1; set {side}.layers=2 or more, or leave it out"
+        )
 
 
 class RecurrentEncoder(Part):
@@ -75,6 +86,12 @@ class RecurrentEncoder(Part):
     """Read the source forwards, or in both directions."""
     reverse: bool = False
     """Read the source from its end to its start."""
+    residual: bool = False
+    """Add what goes into each layer but the first to what comes out of it."""
+    layer_norm: bool = False
+    """Normalise what leaves each layer."""
+    variational: bool = False
+    """Drop the same values at every step of a sequence."""
 
     @model_validator(mode="after")
     def _halves(self) -> RecurrentEncoder:
@@ -83,10 +100,18 @@ class RecurrentEncoder(Part):
                 f"encoder.width={self.width} is odd, but encoder.directions=both gives each direction half; "
                 "choose an even width or encoder.directions=forward"
             )
+        _check_residual("encoder", self.residual, self.layers)
         return self
 
 
-class _Transformer(Part):
+class SelfAttention(Part):
+    score: HeadScoreName = "scaled"
+    """How a head compares a query with a key."""
+    weigh: Literal["softmax", "nearest", "straight-through", "sparsemax", "kernel"] = "softmax"
+    """How scores become weights."""
+
+
+class Transformer(Part):
     kind: Literal["transformer"]
     """The family."""
     width: Count = 256
@@ -97,11 +122,13 @@ class _Transformer(Part):
     """How many attentions run side by side; must divide the width."""
     inner: Count = 1024
     """The width inside the feed-forward block."""
-    norm: Literal["pre"] = "pre"
-    """Where the layer norm stands: before each block."""
+    norm: Literal["pre", "post"] = "pre"
+    """Where the layer norm stands: before each part of a block, or after it."""
+    attention: SelfAttention = SelfAttention()
+    """How every attention in it compares and weighs."""
 
     @model_validator(mode="after")
-    def _divides(self) -> _Transformer:
+    def _divides(self) -> Transformer:
         if self.width % self.heads:
             raise ValueError(
                 f"width={self.width} cannot be shared by heads={self.heads}; choose heads that divide the width, "
@@ -110,17 +137,25 @@ class _Transformer(Part):
         return self
 
 
-class TransformerEncoder(_Transformer):
+class TransformerEncoder(Transformer):
     pass
 
 
 class Attention(Part):
     score: ScoreName = "additive"
     """How a query is compared with a key; none: no attention."""
-    weigh: Literal["softmax"] = "softmax"
-    """How scores become weights."""
+    weigh: WeigherName = "softmax"
+    """How scores become weights (nn/weighers.py)."""
+    project: Literal["none", "linear", "mlp"] = "none"
+    """What is done to query, key and value first."""
+    heads: Count = 1
+    """How many attentions run side by side, each on its slice."""
+    query: Literal["after", "before"] = "after"
+    """Look with the state after the step, or with the one before it."""
     feed: bool = True
-    """Give the context to the next step's input."""
+    """Give the context to the next step's input; with query=before, to this step's."""
+    join: Literal["concat", "gate"] = "concat"
+    """How state and context become the output: a layer on both, or a gate between them."""
 
 
 class RecurrentDecoder(Part):
@@ -134,10 +169,26 @@ class RecurrentDecoder(Part):
     """How many recurrences stand on each other."""
     attention: Attention = Attention()
     """How it looks at the source."""
+    residual: bool = False
+    """Add what goes into each layer but the first to what comes out of it."""
+    layer_norm: bool = False
+    """Normalise what leaves each layer."""
+    variational: bool = False
+    """Drop the same values at every step of a sequence."""
+
+    @model_validator(mode="after")
+    def _check(self) -> RecurrentDecoder:
+        _check_residual("decoder", self.residual, self.layers)
+        return self
 
 
-class TransformerDecoder(_Transformer):
+class TransformerDecoder(Transformer):
     pass
+
+
+class NoDecoder(Part):
+    kind: Literal["none"] = "none"
+    """No decoder: the encoder speaks for itself (head.kind=ctc)."""
 
 
 class Bridge(Part):
@@ -148,22 +199,30 @@ class Bridge(Part):
 
 
 class Head(Part):
-    kind: Literal["tokens"] = "tokens"
-    """Scores over the target's symbols."""
+    kind: Literal["tokens", "copy", "ctc"] = "tokens"
+    """Scores over the target's symbols; mixed with copying from the source; or with a blank at each place of it."""
     tied: bool = True
     """Use the target's embedding as the output matrix."""
 
 
 class Objective(Part):
-    kind: Literal["cross-entropy"] = "cross-entropy"
-    """What is minimised."""
+    kind: Literal["cross-entropy", "ctc"] = "cross-entropy"
+    """What is minimised: per symbol, or over all alignments of the target with the source's places."""
     smoothing: Share = 0.1
     """The probability spread over all symbols (label smoothing)."""
 
 
 class Feeding(Part):
-    kind: Literal["teacher"] = "teacher"
-    """What the decoder reads in training: the right symbols."""
+    kind: Literal["teacher", "scheduled", "own"] = "teacher"
+    """What the decoder reads in training: the right symbols, a coin's choice per symbol, or its own output."""
+    schedule: Literal["linear", "exponential", "inverse-sigmoid"] = "linear"
+    """Scheduled: how the share of right symbols falls over training time."""
+    least: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Scheduled: the share of right symbols that it falls to."""
+    noise: Annotated[float, Field(ge=0)] = 0.0
+    """The spread of Gaussian noise on the vectors that the decoder reads."""
+    token_dropout: Share = 0.0
+    """The share of symbols that the decoder reads as unknown."""
 
 
 class Train(Part):
@@ -250,7 +309,9 @@ class Spec(Part):
     """What reads the source."""
     bridge: Bridge = Bridge()
     """What is handed from encoder to decoder, attention aside."""
-    decoder: Annotated[RecurrentDecoder | TransformerDecoder, Field(discriminator="kind")] = RecurrentDecoder()
+    decoder: Annotated[RecurrentDecoder | TransformerDecoder | NoDecoder, Field(discriminator="kind")] = (
+        RecurrentDecoder()
+    )
     """What writes the target."""
     head: Head = Head()
     """From the decoder's states to symbols."""
@@ -265,72 +326,8 @@ class Spec(Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Spec:
-        if isinstance(self.decoder, RecurrentDecoder):
-            _check_recurrent_decoder(self, self.decoder)
-        else:
-            _check_transformer_decoder(self)
-        if isinstance(self.encoder, TransformerEncoder) and self.embed.positions == "none":
-            raise ValueError(
-                "encoder.kind=transformer cannot tell places apart with embed.positions=none; "
-                "set embed.positions to sinusoid or rotary"
-            )
-        if self.embed.positions == "rotary":
-            _check_rotary(self)
-        if self.embed.shared and self.source != self.target:
-            raise ValueError(
-                "embed.shared=true needs source and target to be cut alike, but "
-                f"source={self.source.tokens}/{self.source.size} and target={self.target.tokens}/{self.target.size}; "
-                "make them equal or set embed.shared=false"
-            )
+        """Combinations that make no sense are refused, both settings named, with the way out."""
+        from weft import fitting  # which knows these classes
+
+        fitting.check(self)
         return self
-
-
-def _check_recurrent_decoder(spec: Spec, decoder: RecurrentDecoder) -> None:
-    if decoder.attention.score == "none" and (spec.bridge.kind == "zeros" or spec.bridge.give == "none"):
-        raise ValueError(
-            f"decoder.attention.score=none with bridge.kind={spec.bridge.kind}, bridge.give={spec.bridge.give} "
-            "leaves the decoder blind to the source; choose an attention score or another bridge"
-        )
-    if spec.bridge.kind == "zeros" and spec.bridge.give == "every":
-        raise ValueError(
-            "bridge.kind=zeros has nothing that bridge.give=every could give; "
-            "choose another bridge.kind, or leave bridge.give out"
-        )
-    if spec.bridge.kind in ("last", "mean") and spec.encoder.width != decoder.width:
-        raise ValueError(
-            f"bridge.kind={spec.bridge.kind} hands the encoder's state over as it is, but encoder.width="
-            f"{spec.encoder.width} and decoder.width={decoder.width}; make them equal or set bridge.kind=projected"
-        )
-    if decoder.attention.score in ("dot", "scaled") and spec.encoder.width != decoder.width:
-        raise ValueError(
-            f"decoder.attention.score={decoder.attention.score} multiplies states as they are, but encoder.width="
-            f"{spec.encoder.width} and decoder.width={decoder.width}; make them equal or use bilinear or additive"
-        )
-
-
-def _check_transformer_decoder(spec: Spec) -> None:
-    if spec.bridge != Bridge():
-        raise ValueError(
-            "bridge has no effect with decoder.kind=transformer, which sees the source by attention alone; "
-            "leave bridge out or set decoder.kind=recurrent"
-        )
-    if spec.embed.positions == "none":
-        raise ValueError(
-            "decoder.kind=transformer cannot tell places apart with embed.positions=none; "
-            "set embed.positions to sinusoid or rotary"
-        )
-
-
-def _check_rotary(spec: Spec) -> None:
-    transformers = [p for p in (spec.encoder, spec.decoder) if isinstance(p, _Transformer)]
-    if not transformers:
-        raise ValueError(
-            "embed.positions=rotary turns the queries and keys of a Transformer, but encoder.kind and decoder.kind "
-            "are recurrent; set embed.positions to none or sinusoid"
-        )
-    for part in transformers:
-        if part.width // part.heads % 2:
-            raise ValueError(
-                f"embed.positions=rotary needs an even width per head, but width={part.width} / heads={part.heads} "
-                f"is {part.width // part.heads}; choose fewer heads or embed.positions=sinusoid"
-            )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -91,7 +91,7 @@ class Memory:
     final: tuple[Tensor, ...] = ()  # each (B, D)
     source: Tensor | None = None  # (B, S) ids
 
-    def select(self, rows: Tensor) -> Memory:
+    def select(self, rows: Tensor | slice) -> Memory:
         return replace(
             self,
             states=self.states[rows],
@@ -203,6 +203,15 @@ class Head(Protocol):
 
 class Objective(Protocol):
     def __call__(self, emission: Emission, batch: Batch) -> Loss: ...
+
+
+@runtime_checkable
+class Aligner(Protocol):
+    """A model that says something at each place of the source, for CTC."""
+
+    def frames(self, source: Tensor, mask: Tensor) -> Tensor:
+        """Log-probabilities of the symbols, PAD being the blank (B, S, V)."""
+        ...
 
 
 class Stepper(Protocol[S]):

@@ -20,8 +20,17 @@ def causal(length: int, before: int, device: torch.device) -> Tensor:
 
 
 def hide(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Scores with the places that are not real set to −∞ (mask broadcasts over scores)."""
-    return scores if mask is None else scores.masked_fill(~mask, float("-inf"))
+    """Scores with the places that are not real set to −∞; a mask of numbers (see `biased`) is added."""
+    if mask is None:
+        return scores
+    return scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+
+
+def biased(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """A mask (…, T, S) and a bias of scores (H, T, S) as one: numbers to add, −∞ where the mask is False."""
+    if bias is None or mask is None:
+        return mask if bias is None else bias[None]
+    return hide(bias[None], mask)
 
 
 def last_real(states: Tensor, mask: Tensor) -> Tensor:

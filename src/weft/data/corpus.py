@@ -11,6 +11,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -46,6 +47,19 @@ class _Mapped:
             self.release()
         return lengths
 
+    def repeats(self) -> npt.NDArray[np.int32]:
+        """How often a symbol stands after itself in each row."""
+        counts = np.zeros(len(self.lengths), dtype=np.int32)
+        for first in range(0, len(counts), BLOCK):
+            ends = self._rows[first : first + BLOCK + 1].astype(np.int64)
+            ids = self._ids[ends[0] : ends[-1]]
+            same = np.concatenate([[0], np.cumsum(ids[1:] == ids[:-1])])  # how many up to each place
+            begins, lasts = ends[:-1] - ends[0], ends[1:] - ends[0] - 1
+            inside = same[lasts] - same[np.minimum(begins, len(same) - 1)]
+            counts[first : first + BLOCK] = np.where(lasts >= begins, inside, 0)
+            self.release()
+        return counts
+
     def release(self) -> None:
         """Give the pages that were read back: each row read maps 64 KB around it. They come again when needed."""
         for mapped in (self._ids_map, self._rows_map):
@@ -80,6 +94,18 @@ class Corpus:
     @property
     def target_lengths(self) -> npt.NDArray[np.int32]:
         return self._target.lengths
+
+    def lengths(self, aligned: bool) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Of sources and targets; `aligned`: a target that CTC cannot lay out over its source exceeds any batch."""
+        if not aligned:
+            return self.source_lengths, self.target_lengths
+        return self.source_lengths, np.where(self.alignable, self.target_lengths, np.iinfo(np.int32).max)
+
+    @cached_property
+    def alignable(self) -> npt.NDArray[np.bool_]:
+        """Whether each target has a place of the source for every symbol, and for a blank between equal ones."""
+        needed = self._target.repeats() + self.target_lengths - 1  # without END
+        return needed <= self.source_lengths
 
     def batch(self, rows: Sequence[int] | Ints) -> Batch:
         sources, targets = ([side[r] for r in rows] for side in (self._source, self._target))

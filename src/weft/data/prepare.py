@@ -117,18 +117,28 @@ class Prepared:
         below = self.survey.hold_out_below
         return (p for p in self._read(doing, self.files.pairs, Reading()) if place(p) >= below)
 
-    def tokenisers(self, source: tuple[str, int], target: tuple[str, int], shared: bool) -> tuple[Tokeniser, Tokeniser]:
-        """Tokenisers (kind, size) learned on the training pairs; shared: one for both sides."""
-        folder = self.folder / f"tokens-{_digest([source, target, shared])}"
+    def tokenisers(
+        self, source: tuple[str, int], target: tuple[str, int], shared: bool, tag_at: str = "start"
+    ) -> tuple[Tokeniser, Tokeniser]:
+        """Tokenisers (kind, size) learned on the training pairs; shared: one for both sides.
+
+        A tag that the decoder reads is a symbol of the target, too.
+        """
+        prompted = tag_at == "decoder"
+        folder = self.folder / f"tokens-{_digest([source, target, shared, prompted])}"
         paths = folder / "source.json", folder / "target.json"
         if not all(path.exists() for path in paths):
             folder.mkdir(exist_ok=True)
-            for path, made in zip(paths, self._learn(source, target, shared), strict=True):
+            for path, made in zip(paths, self._learn(source, target, shared, prompted), strict=True):
                 _write(path, made.to_json())
         loaded = [from_json(path.read_text(encoding="utf-8"), str(path)) for path in paths]
+        for made in loaded:
+            made.tag_at = tag_at
         return loaded[0], loaded[1]
 
-    def _learn(self, source: tuple[str, int], target: tuple[str, int], shared: bool) -> tuple[Tokeniser, Tokeniser]:
+    def _learn(
+        self, source: tuple[str, int], target: tuple[str, int], shared: bool, prompted: bool
+    ) -> tuple[Tokeniser, Tokeniser]:
         marks = self.survey.marks
         if shared:
             both = chain(self._texts("source", source[0]), self._texts("target", source[0]))
@@ -136,7 +146,7 @@ class Prepared:
             return one, one
         return (
             learn(*source, self._texts("source", source[0]), marks),
-            learn(*target, self._texts("target", target[0])),
+            learn(*target, self._texts("target", target[0]), marks if prompted else ()),
         )
 
     def _texts(self, side: Literal["source", "target"], kind: str) -> Iterator[str]:

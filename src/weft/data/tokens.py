@@ -28,6 +28,7 @@ class Tokeniser(ABC):
     """Text ↔ ids. Subclasses know symbols; this class knows specials and marks."""
 
     kind: str
+    tag_at = "start"  # where a source has its tag: "start", "end", or "decoder" (in front, to be taken by the decoder)
 
     def __init__(self, marks: Sequence[str]) -> None:
         self.marks = list(marks)
@@ -60,12 +61,22 @@ class Tokeniser(ABC):
         return [[self.first + p if p >= 0 else UNKNOWN for p in places] for places in self._encode(texts)]
 
     def encode_sources(self, pairs: Sequence[Pair]) -> list[list[int]]:
-        """The source side: the tag, the features, then the text."""
+        """The source side: the tag (unless it stands at the end), the features, then the text."""
         texts = self.encode_all([pair.source for pair in pairs])
-        return [self._encode_marks(pair) + ids for pair, ids in zip(pairs, texts)]
+        return [self._with_marks(pair, ids) for pair, ids in zip(pairs, texts)]
 
-    def _encode_marks(self, pair: Pair) -> list[int]:
-        return [self._mark_ids.get(mark, UNKNOWN) for mark in marks_of(pair)] if self.marks else []
+    def _with_marks(self, pair: Pair, ids: list[int]) -> list[int]:
+        if not self.marks:
+            return ids
+        tag, features = self._mark_ids_of(tag_marks(pair)), self._mark_ids_of(feature_marks(pair))
+        if self.tag_at == "end":
+            return features + ids + tag
+        if self.tag_at == "decoder" and not tag:
+            tag = [UNKNOWN]  # the decoder reads something first
+        return tag + features + ids
+
+    def _mark_ids_of(self, marks: Sequence[str]) -> list[int]:
+        return [self._mark_ids.get(mark, UNKNOWN) for mark in marks]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; specials and marks are left out, UNKNOWN shows as �."""
@@ -73,11 +84,17 @@ class Tokeniser(ABC):
 
     def show(self, ids: Iterable[int]) -> list[str]:
         """One readable name an id, for tables and pictures."""
-        names = [*SPECIALS, *self.marks, *self.symbols]
+        names = self.names
         return [names[i] for i in ids]
 
+    @property
+    def names(self) -> list[str]:
+        """The readable name of every id."""
+        return [*SPECIALS, *self.marks, *self.symbols]
+
     def to_json(self) -> str:
-        content = {"format": FORMAT, "kind": self.kind, "specials": SPECIALS, "marks": self.marks, **self._content()}
+        content = {"format": FORMAT, "kind": self.kind, "specials": SPECIALS, "marks": self.marks}
+        content |= {"tag_at": self.tag_at, **self._content()}
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
     def save(self, path: Path) -> None:
@@ -218,7 +235,7 @@ def learn(kind: str, size: int, texts: Iterable[str], marks: Sequence[str] = ())
     return LISTED[kind].learn(texts, marks) if kind in LISTED else learn_subwords(kind, texts, size, marks)
 
 
-def from_json(text: str, where: str) -> Tokeniser:
+def from_json(text: str | bytes, where: str) -> Tokeniser:
     """A tokeniser as saved by `to_json`; `where` is named if it cannot be read."""
     try:
         return _loaded(json.loads(text))
@@ -231,6 +248,12 @@ def from_json(text: str, where: str) -> Tokeniser:
 
 
 def _loaded(content: dict[str, Any]) -> Tokeniser:
+    made = _of_kind(content)
+    made.tag_at = content["tag_at"]
+    return made
+
+
+def _of_kind(content: dict[str, Any]) -> Tokeniser:
     kind, marks = content["kind"], content["marks"]
     if content["format"] != FORMAT:
         raise ValueError(f"format {content['format']}, this Weft reads {FORMAT}")
@@ -245,4 +268,12 @@ def _loaded(content: dict[str, Any]) -> Tokeniser:
 
 def marks_of(pair: Pair) -> list[str]:
     """The symbols that a pair's tag and features become."""
-    return ([f"<{pair.tag}>"] if pair.tag else []) + [f"<+{feature}>" for feature in pair.features]
+    return tag_marks(pair) + feature_marks(pair)
+
+
+def tag_marks(pair: Pair) -> list[str]:
+    return [f"<{pair.tag}>"] if pair.tag else []
+
+
+def feature_marks(pair: Pair) -> list[str]:
+    return [f"<+{feature}>" for feature in pair.features]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -21,8 +22,9 @@ from weft.data.corpus import Corpus
 from weft.learn import snapshot
 from weft.learn.budget import Budget, rate_at
 from weft.learn.checkpoint import Checkpoint
+from weft.learn.feeding import Feeding
 from weft.learn.folder import RunFolder
-from weft.learn.objectives import CrossEntropy
+from weft.learn.objectives import OBJECTIVES
 from weft.learn.optimise import Average, adamw, shorten
 from weft.learn.progress import Progress, Window
 from weft.learn.report import Log, Reporter
@@ -30,7 +32,7 @@ from weft.learn.signals import Signals
 from weft.learn.snapshot import Snapshots
 from weft.learn.validate import MOST_SCORES, Evaluation, Validator
 from weft.learn.world import World
-from weft.nn.model import Seq2Seq
+from weft.nn.model import Model, Seq2Seq
 from weft.score.metrics import is_better
 from weft.search.decode import Plan
 from weft.spec import Spec
@@ -55,7 +57,7 @@ class Trainer:
     def __init__(
         self,
         spec: Spec,
-        model: Seq2Seq[Any],
+        model: Model,
         corpus: Corpus,
         validator: Validator,
         greedy: Plan,
@@ -66,7 +68,8 @@ class Trainer:
         self.spec, self.model, self.corpus, self.world, self.reporter = spec, model, corpus, world, reporter
         self.validator, self._greedy = validator.part(spec.train.valid_pairs), greedy
         self.budget = Budget(spec.train.budget_seconds, spec.train.steps, spec.train.epochs)
-        self.objective = CrossEntropy(spec.objective.smoothing)
+        self.objective = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
+        self.feeding = Feeding(**spec.feeding.model_dump(exclude={"noise"}))
         self.optimiser = adamw(model, spec.train.rate, spec.train.weight_decay)
         self.average = Average(model, spec.train.average)
         self.progress = Progress(processes=world.size)
@@ -135,7 +138,7 @@ class Trainer:
 
     def _epoch_plan(self) -> batches.Plan:
         if self._plan is None:
-            source, target = self.corpus.source_lengths, self.corpus.target_lengths
+            source, target = self.corpus.lengths(aligned=self.spec.objective.kind == "ctc")
             train = self.spec.train
             self._plan = batches.plan(source, target, train.batch_tokens, train.seed, self.progress.epoch)
         return self._plan
@@ -176,6 +179,8 @@ class Trainer:
         count = self.world.sum(own.clone())
         total = torch.zeros((), device=self.world.device)
         if batch is not None:
+            if isinstance(self.model, Seq2Seq):
+                batch = self.feeding(self.model, batch, self.share)
             total = self._backward(batch, count)
         self.world.sum_gradients(self.model)
         return float(self.world.sum(total)), int(count)
@@ -183,29 +188,34 @@ class Trainer:
     def _backward(self, batch: Batch, count: torch.Tensor) -> torch.Tensor:
         """Gradients of the loss over `count`; the loss's sum.
 
-        The head goes over some rows at a time, so that the scores over all symbols are never all in memory. (A head
-        that sees the source would have to hand a gradient to the memory, too; there is none yet.)
+        The head goes over some rows at a time, so that the scores over all symbols are never all in memory. Its
+        gradients are collected in copies of what it reads, and then handed down in one go.
         """
         half = torch.autocast(
             self.world.device.type, dtype=torch.bfloat16, enabled=self.spec.train.precision == "bfloat16"
         )
         with half:
             states, memory = self.model.decode(batch)
-        ends = states.detach().requires_grad_()
+        ends, source = states.detach().requires_grad_(), memory.states.detach()
+        if self.model.head.sees_source:
+            source.requires_grad_()
         total = torch.zeros((), device=self.world.device)
-        for some in self._parts(batch):
+        for some in self._parts(states):
             with half:
-                emission = self.model.head(ends[some], memory)
+                emission = self.model.head(ends[some], replace(memory, states=source).select(some))
             loss = self._loss(emission, batch.rows(some))
             (loss / count).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
-        states.backward(ends.grad)  # type: ignore[no-untyped-call]
+        if source.grad is None:
+            torch.autograd.backward([states], [ends.grad])
+        else:
+            torch.autograd.backward([states, memory.states], [ends.grad, source.grad])
         return total
 
-    def _parts(self, batch: Batch) -> list[slice]:
+    def _parts(self, states: torch.Tensor) -> list[slice]:
         """Slices of rows whose scores over all symbols are at most MOST_SCORES numbers."""
-        rows = max(1, MOST_SCORES // (batch.wanted.shape[1] * self.model.head.symbols))
-        return [slice(first, first + rows) for first in range(0, batch.size, rows)]
+        rows = max(1, MOST_SCORES // (states.shape[1] * self.model.head.symbols))
+        return [slice(first, first + rows) for first in range(0, states.shape[0], rows)]
 
     def _loss(self, emission: Emission, batch: Batch) -> torch.Tensor:
         return self.objective(emission, batch).total

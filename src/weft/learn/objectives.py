@@ -1,12 +1,13 @@
 """What is minimised: an Emission and a Batch to a sum and a count."""
 
-# B batch · T target length · V symbols
+# B batch · S source length · T target length · V symbols
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch.nn.functional import cross_entropy
+import torch
+from torch.nn.functional import cross_entropy, ctc_loss
 
 from weft.core.kinds import PAD, Batch, Emission, Loss
 
@@ -26,3 +27,28 @@ class CrossEntropy:
             label_smoothing=self.smoothing,
         )
         return Loss(total, batch.target_mask.sum())
+
+
+@dataclass(frozen=True)
+class Ctc:
+    """−log Σ p(alignment) over all alignments of the target with the source's places; PAD is the blank (Graves 2006).
+
+    With smoothing ε, (1 − ε) of that and ε of the mean −log p over all symbols at every place. A target that cannot be
+    aligned adds nothing.
+    """
+
+    smoothing: float = 0.0
+
+    def __call__(self, emission: Emission, batch: Batch) -> Loss:
+        log_probs = emission.log_probs  # (B, S, V)
+        places, symbols = batch.source_mask.sum(1), batch.target_mask.sum(1) - 1  # without END
+        total = ctc_loss(
+            log_probs.transpose(0, 1), batch.wanted, places, symbols, blank=PAD, reduction="sum", zero_infinity=True
+        )
+        if self.smoothing:
+            spread = -(log_probs.mean(-1) * batch.source_mask).sum()
+            total = torch.lerp(total, spread, self.smoothing)
+        return Loss(total, batch.target_mask.sum())
+
+
+OBJECTIVES: dict[str, type[CrossEntropy] | type[Ctc]] = {"cross-entropy": CrossEntropy, "ctc": Ctc}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
@@ -13,10 +13,10 @@ import torch
 from weft.core.kinds import Batch, Pair
 from weft.data.batches import by_length
 from weft.data.tokens import Tokeniser
-from weft.learn.objectives import CrossEntropy
-from weft.nn.model import Seq2Seq
+from weft.learn.objectives import CrossEntropy, Ctc
+from weft.nn.model import Aligned, Model
 from weft.score.metrics import score
-from weft.search.decode import Plan, decode
+from weft.search.decode import Plan, Searched, decode
 
 MOST_SCORES = 3_000_000  # scores over symbols in memory at a time (12 MB in float32)
 
@@ -74,29 +74,38 @@ class Validator:
         )
 
     def evaluate(
-        self, model: Seq2Seq[Any], plan: Plan, device: torch.device, tick: Callable[[int], None] | None = None
+        self, model: Model, plan: Plan, device: torch.device, tick: Callable[[int], None] | None = None
     ) -> Evaluation:
         training = model.training
         model.eval()
         try:
-            found = decode(model, self.sources, plan, device, tick=tick)
+            found = decode(cast(Searched, model), self.sources, plan, device, tick=tick)
             outputs = [self.tokeniser.decode(best[0].ids) for best in found]
-            metrics = {"loss": self.loss(model, device), **score(outputs, [[pair.target] for pair in self.pairs])}
+            metrics = {**self.forced(model, device), **score(outputs, [[pair.target] for pair in self.pairs])}
         finally:
             model.train(training)
         return Evaluation(metrics, outputs, len(self.pairs))
 
     @torch.inference_mode()
-    def loss(self, model: Seq2Seq[Any], device: torch.device) -> float:
-        """Cross-entropy without smoothing, nats per target symbol."""
-        total = count = 0.0
+    def forced(self, model: Model, device: torch.device) -> dict[str, float]:
+        """Given the right symbols so far: `loss`, nats per target symbol without smoothing, and `accuracy`.
+
+        Accuracy is the percentage of symbols, END among them, that are the most probable; CTC has none.
+        """
+        total = count = right = 0.0
         lengths = [np.array([len(row) + 1 for row in side], dtype=np.int32) for side in (self.sources, self.targets)]
         tokens = min(self.batch_tokens, max(256, MOST_SCORES // len(self.tokeniser)))
+        aligned = isinstance(model, Aligned)
+        objective = Ctc() if aligned else CrossEntropy()
         for rows in by_length(lengths[0], lengths[1], tokens):
             batch = Batch.of([self.sources[r] for r in rows], [self.targets[r] for r in rows]).to(device)
-            loss = CrossEntropy()(model(batch), batch)
+            emission = model(batch)
+            loss = objective(emission, batch)
             total, count = total + float(loss.total), count + float(loss.count)
-        return total / count if count else math.nan
+            if not aligned:
+                right += float(((emission.logits.argmax(-1) == batch.wanted) & batch.target_mask).sum())
+        found = {"loss": total / count if count else math.nan}
+        return found if aligned else {**found, "accuracy": 100 * right / count if count else math.nan}
 
 
 def _shown(pair: Pair) -> str:

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import nn
 
 from weft.nn import embed as embedding
-from weft.nn.attention import Attention, Weigher, softmax
+from weft.nn.attention import Attention, Project, as_it_is, linear, mlp
 from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
 from weft.nn.cells import Elman, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
-from weft.nn.decoders.recurrent import RecurrentDecoder
+from weft.nn.decoders.recurrent import Concat as JoinedByConcat
+from weft.nn.decoders.recurrent import Gate as JoinedByGate
+from weft.nn.decoders.recurrent import Looking, RecurrentDecoder
 from weft.nn.decoders.transformer import DecoderBlock, TransformerDecoder
 from weft.nn.embed import Embed
 from weft.nn.encoders import EncoderBlock, RecurrentEncoder, TransformerEncoder
-from weft.nn.heads import Tokens
+from weft.nn.heads import Copy, Ctc, Tokens
 from weft.nn.lstm import Lstm, LstmB, LstmF, LstmI, LstmO
-from weft.nn.model import Seq2Seq
-from weft.nn.positions import NoPositions, Rotary, Sinusoid
-from weft.nn.scores import Additive, Bilinear, Dot, Scaled
-from weft.nn.unroll import Reader, Stack
+from weft.nn.model import Aligned, Seq2Seq
+from weft.nn.multihead import MultiHead
+from weft.nn.positions import (
+    Alibi,
+    Bucketed,
+    Learned,
+    NoPositions,
+    Relative,
+    Rotary,
+    Sinusoid,
+    SinusoidConcat,
+)
+from weft.nn.scores import Additive, Bilinear, Concat, Cosine, Dot, Rbf, Scaled, Score
+from weft.nn.unroll import Between, Reader, Stack
+from weft.nn.weighers import Weigher, exact, kernel, nearest, softmax, sparsemax, straight_through
+from weft.spec import NoDecoder, Spec
 from weft.spec import RecurrentDecoder as RecurrentDecoderSpec
 from weft.spec import RecurrentEncoder as RecurrentEncoderSpec
-from weft.spec import Spec
 from weft.spec import TransformerDecoder as TransformerDecoderSpec
 from weft.spec import TransformerEncoder as TransformerEncoderSpec
 
@@ -40,28 +53,60 @@ CELLS: dict[str, Callable[[int, int], Recurrence]] = {
     "mut2": Mut2,
     "mut3": Mut3,
 }
-SCORES: dict[str, type[Dot] | type[Additive]] = {
+SCORES: dict[str, type[Score]] = {
     "dot": Dot,
     "scaled": Scaled,
     "bilinear": Bilinear,
     "additive": Additive,
+    "concat": Concat,
+    "rbf": Rbf,
+    "cosine": Cosine,
 }
-WEIGHERS: dict[str, Weigher] = {"softmax": softmax}
-POSITIONS: dict[str, type[NoPositions]] = {"none": NoPositions, "sinusoid": Sinusoid, "rotary": Rotary}
+WEIGHERS: dict[str, Weigher] = {
+    "softmax": softmax,
+    "nearest": nearest,
+    "straight-through": straight_through,
+    "exact": exact,
+    "sparsemax": sparsemax,
+    "kernel": kernel,
+}
+PROJECTIONS: dict[str, Project] = {"none": as_it_is, "linear": linear, "mlp": mlp}
+JOINS: dict[str, type[JoinedByConcat] | type[JoinedByGate]] = {"concat": JoinedByConcat, "gate": JoinedByGate}
+POSITIONS: dict[str, type[NoPositions]] = {
+    "none": NoPositions,
+    "sinusoid": Sinusoid,
+    "sinusoid-concat": SinusoidConcat,
+    "learned": Learned,
+    "relative": Relative,
+    "bucketed": Bucketed,
+    "rotary": Rotary,
+    "alibi": Alibi,
+}
 BRIDGES: dict[str, type[Bridge]] = {"zeros": Zeros, "last": Last, "mean": Mean, "projected": Projected}
+HEADS: dict[str, type[Tokens]] = {"tokens": Tokens, "copy": Copy, "ctc": Ctc}
 
 
-def assemble(spec: Spec, source_symbols: int, target_symbols: int) -> Seq2Seq[Any]:
-    """The model that a spec describes, freshly initialised from torch's random state."""
+def assemble(
+    spec: Spec, source_symbols: int, target_symbols: int, copies: Sequence[int] | None = None
+) -> Seq2Seq[Any] | Aligned:
+    """The model that a spec describes, freshly initialised from torch's random state.
+
+    `copies` says which target symbol each source symbol is, for heads that copy; without it they are the same.
+    """
     target = embedding.table(target_symbols, spec.embed.width)
     source = target if spec.embed.shared else embedding.table(source_symbols, spec.embed.width)
     encoder = _encoder(spec, source)
+    if isinstance(spec.decoder, NoDecoder):
+        return Aligned(encoder, Ctc(encoder.width, target, spec.head.tied))
     decoder = _decoder(spec, target)
-    return Seq2Seq(encoder, _bridge(spec), decoder, Tokens(decoder.width, target, spec.head.tied))
-
-
-def _embed(spec: Spec, table: nn.Embedding, width: int) -> Embed:
-    return Embed(table, width, POSITIONS[spec.embed.positions](), spec.train.dropout)
+    head: Tokens
+    if spec.head.kind == "copy":
+        same = range(source_symbols) if copies is None else copies
+        head = Copy(decoder.width, encoder.width, target, spec.head.tied, same)
+    else:
+        head = Tokens(decoder.width, target, spec.head.tied)
+    prompted = spec.data.tag is not None and spec.data.tag_at == "decoder"
+    return Seq2Seq(encoder, _bridge(spec), decoder, head, prompted)
 
 
 def _encoder(spec: Spec, table: nn.Embedding) -> RecurrentEncoder | TransformerEncoder:
@@ -70,65 +115,97 @@ def _encoder(spec: Spec, table: nn.Embedding) -> RecurrentEncoder | TransformerE
     return _transformer_encoder(spec, spec.encoder, table)
 
 
+def _between(spec: Spec, part: RecurrentEncoderSpec | RecurrentDecoderSpec) -> Between:
+    return Between(spec.train.dropout, part.variational, part.residual, part.layer_norm)
+
+
+def _recurrent_embed(spec: Spec, table: nn.Embedding, between: Between, noise: float = 0.0) -> Embed:
+    """Schemes that act within attention do nothing for a recurrence."""
+    scheme = POSITIONS[spec.embed.positions]
+    positions = NoPositions() if scheme.in_attention else scheme(spec.embed.width)
+    return Embed(table, spec.embed.width, positions, between.make_dropout(), noise)
+
+
 def _recurrent_encoder(spec: Spec, part: RecurrentEncoderSpec, table: nn.Embedding) -> RecurrentEncoder:
-    both = part.directions == "both"
+    both, between = part.directions == "both", _between(spec, part)
     width = part.width // 2 if both else part.width
 
     def cells() -> list[Recurrence]:
         inputs = [spec.embed.width] + [part.width] * (part.layers - 1)
         return [CELLS[part.cell](i, width) for i in inputs]
 
-    reader = Reader(cells(), cells() if both else [], spec.train.dropout)
-    embed = _embed(spec, table, spec.embed.width)
-    return RecurrentEncoder(embed, reader, part.width, part.reverse, spec.train.dropout)
+    reader = Reader(cells(), cells() if both else [], between)
+    embed = _recurrent_embed(spec, table, between)
+    return RecurrentEncoder(embed, reader, part.width, part.reverse, between.make_dropout())
+
+
+def _transformer_embed(spec: Spec, part: TransformerEncoderSpec | TransformerDecoderSpec, table: nn.Embedding) -> Embed:
+    ahead = isinstance(part, TransformerEncoderSpec)  # only an encoder sees what comes later
+    positions = POSITIONS[spec.embed.positions](part.width, part.heads, ahead)
+    noise = 0.0 if ahead else spec.feeding.noise
+    return Embed(table, part.width, positions, Between(spec.train.dropout).make_dropout(), noise)
+
+
+def _heads(part: TransformerEncoderSpec | TransformerDecoderSpec, memory_width: int) -> MultiHead:
+    look = part.attention
+    return MultiHead(part.width, part.heads, memory_width, SCORES[look.score], WEIGHERS[look.weigh])
 
 
 def _transformer_encoder(spec: Spec, part: TransformerEncoderSpec, table: nn.Embedding) -> TransformerEncoder:
-    embed = _embed(spec, table, part.width)
     blocks = [
-        EncoderBlock(part.width, part.heads, part.inner, embed.positions, spec.train.dropout)
+        EncoderBlock(_heads(part, part.width), part.width, part.inner, part.norm, spec.train.dropout)
         for _ in range(part.layers)
     ]
-    return TransformerEncoder(embed, blocks, part.width)
+    return TransformerEncoder(_transformer_embed(spec, part, table), blocks, part.width, part.norm)
 
 
 def _bridge(spec: Spec) -> Bridge:
     """A Transformer decoder takes nothing but attention; nor does a recurrent one that is given nothing."""
+    assert not isinstance(spec.decoder, NoDecoder)
     none = isinstance(spec.decoder, TransformerDecoderSpec) or spec.bridge.give == "none"
     made = BRIDGES["zeros" if none else spec.bridge.kind]
     return made(spec.encoder.width, spec.decoder.width, spec.decoder.layers)
 
 
 def _decoder(spec: Spec, table: nn.Embedding) -> RecurrentDecoder | TransformerDecoder:
+    assert not isinstance(spec.decoder, NoDecoder)
     if isinstance(spec.decoder, RecurrentDecoderSpec):
         return _recurrent_decoder(spec, spec.decoder, table)
     return _transformer_decoder(spec, spec.decoder, table)
 
 
-def _recurrent_decoder(spec: Spec, part: RecurrentDecoderSpec, table: nn.Embedding) -> RecurrentDecoder:
+def _attention(part: RecurrentDecoderSpec, memory_width: int) -> Attention | None:
     look = part.attention
+    if look.score == "none":
+        return None
+    parts = SCORES[look.score], WEIGHERS[look.weigh], PROJECTIONS[look.project]
+    return Attention(part.width, memory_width, *parts, look.heads)
+
+
+def _recurrent_decoder(spec: Spec, part: RecurrentDecoderSpec, table: nn.Embedding) -> RecurrentDecoder:
+    look, between = part.attention, _between(spec, part)
     every = spec.bridge.give == "every"
-    fed = spec.encoder.width if look.feed and look.score != "none" else 0
+    attention = _attention(part, spec.encoder.width)
+    fed = attention.width if attention is not None and look.feed else 0
     inputs = [spec.embed.width + (part.width if every else 0) + fed] + [part.width] * (part.layers - 1)
-    attention = None
-    if look.score != "none":
-        attention = Attention(SCORES[look.score](part.width, spec.encoder.width), WEIGHERS[look.weigh])
     return RecurrentDecoder(
-        embed=_embed(spec, table, spec.embed.width),
-        stack=Stack([CELLS[part.cell](i, part.width) for i in inputs], spec.train.dropout),
+        embed=_recurrent_embed(spec, table, between, spec.feeding.noise),
+        stack=Stack([CELLS[part.cell](i, part.width) for i in inputs], between),
         width=part.width,
-        memory_width=spec.encoder.width,
         attention=attention,
-        feed=look.feed,
+        join=None if attention is None else JOINS[look.join](part.width, attention.width),
+        looking=Looking(look.feed, look.query == "before"),
         every=every,
-        dropout=spec.train.dropout,
+        dropout=between.make_dropout(),
     )
 
 
 def _transformer_decoder(spec: Spec, part: TransformerDecoderSpec, table: nn.Embedding) -> TransformerDecoder:
-    embed = _embed(spec, table, part.width)
+    memory = spec.encoder.width
     blocks = [
-        DecoderBlock(part.width, spec.encoder.width, part.heads, part.inner, embed.positions, spec.train.dropout)
+        DecoderBlock(
+            _heads(part, part.width), _heads(part, memory), part.width, part.inner, part.norm, spec.train.dropout
+        )
         for _ in range(part.layers)
     ]
-    return TransformerDecoder(embed, blocks, part.width)
+    return TransformerDecoder(_transformer_embed(spec, part, table), blocks, part.width, part.norm)

@@ -1,6 +1,6 @@
-"""Looking at the source: score, weigh, mix. The score and the weigher are parts of their own."""
+"""Looking at the source: project, score, weigh, mix. The score and the weigher are parts of their own."""
 
-# B batch · T queries · S keys · D width
+# B batch · T queries · S keys · D width · H heads
 
 from __future__ import annotations
 
@@ -13,39 +13,68 @@ from torch import Tensor, nn
 from weft.core.kinds import Memory
 from weft.core.masks import hide
 from weft.core.trace import note
-from weft.nn.scores import Additive, Dot
+from weft.nn.scores import Score
+from weft.nn.weighers import Weigher
 
-Weigher = Callable[[Tensor], Tensor]
-
-
-def softmax(scores: Tensor) -> Tensor:
-    """exp(sᵢ) / Σ exp(sⱼ) over the keys."""
-    return torch.softmax(scores, dim=-1)
+Project = Callable[[int, int], nn.Module]
 
 
 @dataclass(frozen=True)
 class Looked:
-    """A source prepared for many looks: keys, values and mask."""
+    """A source prepared for many looks: what each head's score needs of the keys, the values, and the mask."""
 
-    keys: Tensor  # (B, S, D)
+    keys: tuple[Tensor, ...]  # one (B, S, …) a head
     values: Tensor  # (B, S, D)
     mask: Tensor  # (B, S)
 
     def select(self, rows: Tensor) -> Looked:
-        return Looked(self.keys[rows], self.values[rows], self.mask[rows])
+        return Looked(tuple(k[rows] for k in self.keys), self.values[rows], self.mask[rows])
+
+
+def as_it_is(inputs: int, outputs: int) -> nn.Module:
+    """No projection."""
+    return nn.Identity()
+
+
+def linear(inputs: int, outputs: int) -> nn.Module:
+    """W x"""
+    return nn.Linear(inputs, outputs, bias=False)
+
+
+def mlp(inputs: int, outputs: int) -> nn.Module:
+    """W₂ φ(W₁ x + b)"""
+    return nn.Sequential(nn.Linear(inputs, outputs), nn.Tanh(), nn.Linear(outputs, outputs, bias=False))
 
 
 class Attention(nn.Module):
-    """context = Σ weigh(score(q, k))ᵢ vᵢ over the real places of the source."""
+    """context = Σ weigh(score(q, k))ᵢ vᵢ over the real places of the source, q, k and v projected if asked.
 
-    def __init__(self, score: Dot | Additive, weigh: Weigher) -> None:
+    Several heads each see their slice of q, k and v with a score of their own; their contexts stand side by side.
+    """
+
+    def __init__(
+        self, query: int, memory: int, score: type[Score], weigh: Weigher, project: Project = as_it_is, heads: int = 1
+    ) -> None:
         super().__init__()
-        self.score, self.weigh = score, weigh
+        self.query, self.key, self.value = project(query, query), project(memory, query), project(memory, query)
+        inner = memory if project is as_it_is else query  # the width of keys and values
+        self.width, self.heads, self.weigh = inner, heads, weigh
+        self.scores = nn.ModuleList(score(query // heads, inner // heads) for _ in range(heads))
 
     def prepare(self, memory: Memory) -> Looked:
-        return Looked(self.score.keys(memory.states), memory.states, memory.mask)
+        keys = self.key(memory.states).chunk(self.heads, dim=-1)
+        ready = tuple(score.keys(k) for score, k in zip(self._scores(), keys, strict=True))
+        return Looked(ready, self.value(memory.states), memory.mask)
 
     def forward(self, query: Tensor, source: Looked) -> Tensor:
-        weights = self.weigh(hide(self.score(query, source.keys), source.mask[:, None]))  # (B, T, S)
+        mask, queries = source.mask[:, None], self.query(query).chunk(self.heads, dim=-1)
+        parts = zip(self._scores(), queries, source.keys, strict=True)
+        weights = torch.stack([self.weigh(hide(score(q, k), mask)) for score, q, k in parts], dim=1)  # (B, H, T, S)
         note("decode.cross", weights)
-        return weights @ source.values  # (B, T, D)
+        if self.heads == 1:
+            return weights[:, 0] @ source.values  # (B, T, D)
+        values = torch.stack(source.values.chunk(self.heads, dim=-1), dim=1)  # (B, H, S, d)
+        return (weights @ values).transpose(1, 2).flatten(2)
+
+    def _scores(self) -> list[Score]:
+        return [score for score in self.scores if isinstance(score, Score)]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from weft.core.kinds import PAD
@@ -12,18 +13,26 @@ from weft.nn.positions import NoPositions
 
 
 class Embed(nn.Module):
-    """Vectors from a table, times √E, projected if the next part is of another width; then positions and dropout."""
+    """Vectors from a table, times √E, projected if the next part is of another width; then positions and dropout.
 
-    def __init__(self, table: nn.Embedding, width: int, positions: NoPositions, dropout: float) -> None:
+    In training, Gaussian `noise` is added to them (its spread in units of a vector's own).
+    """
+
+    def __init__(
+        self, table: nn.Embedding, width: int, positions: NoPositions, dropout: Dropout, noise: float = 0.0
+    ) -> None:
         super().__init__()
-        self.table, self.positions, self.width = table, positions, width
-        own = table.embedding_dim
-        self.project: nn.Module = nn.Identity() if own == width else nn.Linear(own, width)
-        self.dropout = Dropout(dropout)
+        self.table, self.positions, self.width, self.noise = table, positions, width, noise
+        own, left = table.embedding_dim, width - positions.room
+        self.project: nn.Module = nn.Identity() if own == left else nn.Linear(own, left)
+        self.dropout = dropout
         self.scale = own**0.5
 
     def forward(self, ids: Tensor, start: int = 0) -> Tensor:
-        x = self.project(self.table(ids) * self.scale)  # (B, T, D)
+        x = self.table(ids) * self.scale
+        if self.noise and self.training:
+            x = x + self.noise * torch.randn_like(x)
+        x = self.project(x)  # (B, T, D)
         out: Tensor = self.dropout(self.positions.add(x, start))
         return out
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.core.kinds import Memory
-from weft.core.masks import last_real, reverse_real
+from weft.core.masks import biased, last_real, reverse_real
 from weft.core.trace import note
-from weft.nn.dropout import Dropout
+from weft.nn.dropout import Dropout, begin_all
 from weft.nn.embed import Embed
-from weft.nn.multihead import FeedForward, MultiHead
+from weft.nn.multihead import Around, FeedForward, MultiHead, last_norm
 from weft.nn.positions import NoPositions
 from weft.nn.unroll import Reader
 
@@ -19,12 +19,13 @@ from weft.nn.unroll import Reader
 class RecurrentEncoder(nn.Module):
     """Layers of recurrences over the source, from its start or, reversed, from its end (Sutskever 2014)."""
 
-    def __init__(self, embed: Embed, reader: Reader, width: int, reverse: bool, dropout: float) -> None:
+    def __init__(self, embed: Embed, reader: Reader, width: int, reverse: bool, dropout: Dropout) -> None:
         super().__init__()
         self.embed, self.reader, self.width, self.reverse = embed, reader, width, reverse
-        self.dropout = Dropout(dropout)
+        self.dropout = dropout
 
     def forward(self, source: Tensor, mask: Tensor) -> Memory:
+        begin_all(self)
         x = self.embed(reverse_real(source, mask) if self.reverse else source)
         states, final = self.reader(x, mask)
         note("encode.states", states)
@@ -34,34 +35,33 @@ class RecurrentEncoder(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """x + attend(norm(x)), then x + feed(norm(x))."""
+    """Attend to each other, then feed forward, each with what stands around it."""
 
-    def __init__(self, width: int, heads: int, inner: int, positions: NoPositions, dropout: float) -> None:
+    def __init__(self, attention: MultiHead, width: int, inner: int, norm: str, dropout: float) -> None:
         super().__init__()
-        self.positions = positions
-        self.attention, self.feed = MultiHead(width, heads), FeedForward(width, inner, dropout)
-        self.attention_norm, self.feed_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.dropout = Dropout(dropout)
+        self.attention, self.feed = attention, FeedForward(width, inner, dropout)
+        self.around_attention, self.around_feed = (Around(width, norm, dropout) for _ in range(2))
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        look, y = self.attention, self.attention_norm(x)
-        query = self.positions.turn(look.split(look.query(y)), 0)
-        key = self.positions.turn(look.split(look.key(y)), 0)
-        x = x + self.dropout(look.attend(query, key, look.split(look.value(y)), mask, "encode.self"))
-        out: Tensor = x + self.dropout(self.feed(self.feed_norm(x)))
-        return out
+    def forward(self, x: Tensor, mask: Tensor, positions: NoPositions) -> Tensor:
+        look, y = self.attention, self.around_attention.before(x)
+        query = positions.turn(look.split(look.query(y)), 0)
+        key = positions.turn(look.split(look.key(y)), 0)
+        seen = look.attend(query, key, look.split(look.value(y)), mask, "encode.self")
+        x = self.around_attention.after(x, seen)
+        return self.around_feed.after(x, self.feed(self.around_feed.before(x)))
 
 
 class TransformerEncoder(nn.Module):
-    """Blocks of self-attention (Vaswani 2017), norms before each part (Xiong 2020)."""
+    """Blocks of self-attention (Vaswani 2017)."""
 
-    def __init__(self, embed: Embed, blocks: list[EncoderBlock], width: int) -> None:
+    def __init__(self, embed: Embed, blocks: list[EncoderBlock], width: int, norm: str) -> None:
         super().__init__()
-        self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), nn.LayerNorm(width), width
+        self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), last_norm(width, norm), width
 
     def forward(self, source: Tensor, mask: Tensor) -> Memory:
-        x = self.embed(source)
+        x, positions = self.embed(source), self.embed.positions
+        seen = biased(mask[:, None, None], positions.bias(x.shape[1], x.shape[1], 0))
         for block in self.blocks:
-            x = block(x, mask[:, None, None])
+            x = block(x, seen, positions)
         states = self.norm(x)
         return Memory(states, mask, (last_real(states, mask),), source)

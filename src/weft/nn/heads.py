@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, logsigmoid
 
-from weft.core.kinds import Emission, Memory
+from weft.core.kinds import PAD, UNKNOWN, Emission, Memory
+from weft.core.masks import hide
+from weft.core.trace import note
 
 
 class Tokens(nn.Module):
@@ -25,3 +29,45 @@ class Tokens(nn.Module):
 
     def forward(self, out: Tensor, memory: Memory | None) -> Emission:
         return Emission(linear(self.project(out), self.weight, self.bias))  # (…, V)
+
+
+class Copy(Tokens):
+    """A mixture of writing and copying (See 2017): p(y) = g softmax(W o + b)ᵧ + (1 − g) Σ αᵢ over places i that hold y.
+
+    α looks at the source by scaled products of its own; g = σ(w·[o; context] + b). `copies` says which target symbol
+    each source symbol is; what is no symbol of the target is copied as UNKNOWN.
+    """
+
+    sees_source = True
+
+    def __init__(self, width: int, memory_width: int, table: nn.Embedding, tied: bool, copies: Sequence[int]) -> None:
+        super().__init__(width, table, tied)
+        self.query, self.key = nn.Linear(width, width, bias=False), nn.Linear(memory_width, width, bias=False)
+        self.gate = nn.Linear(width + memory_width, 1)
+        self.copies: Tensor
+        self.register_buffer("copies", torch.tensor(copies), persistent=False)
+
+    def forward(self, out: Tensor, memory: Memory | None) -> Emission:
+        """(B, T, D) and a memory of B rows → log-probabilities (B, T, V)."""
+        assert memory is not None
+        assert memory.source is not None
+        scores = self.query(out) @ self.key(memory.states).transpose(1, 2) / out.shape[-1] ** 0.5  # (B, T, S)
+        look = torch.softmax(hide(scores, memory.mask[:, None]).float(), dim=-1)
+        note("decode.copy", look)
+        gate = self.gate(torch.cat([out, look.to(memory.states) @ memory.states], dim=-1)).float()  # (B, T, 1)
+        written = torch.log_softmax(super().forward(out, memory).logits.float(), dim=-1)
+        said = self.copies[memory.source][:, None].expand(look.shape)  # (B, T, S)
+        copied = torch.zeros_like(written).scatter_add(-1, said, look).clamp(min=1e-10).log()
+        return Emission(torch.logaddexp(logsigmoid(gate) + written, logsigmoid(-gate) + copied))
+
+
+class Ctc(Tokens):
+    """Scores over the target's symbols and a blank, which is PAD, for each place of the source (Graves 2006)."""
+
+    blank = PAD
+
+
+def copied_as(source: Sequence[str], target: Sequence[str]) -> list[int]:
+    """For each symbol of the source, the target's symbol of the same name, or UNKNOWN."""
+    places = {symbol: place for place, symbol in reversed(list(enumerate(target)))}
+    return [places.get(symbol, UNKNOWN) for symbol in source]

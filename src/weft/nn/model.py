@@ -1,51 +1,99 @@
-"""The model is one sentence: head(decode(bridge(encode(x)), y))."""
+"""The model is one sentence: head(decode(bridge(encode(x)), y)); for CTC it is head(encode(x))."""
 
-# N hypotheses · V symbols
+# B batch · S source length · N hypotheses · V symbols
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic
 
+import torch
 from torch import Tensor, nn
 
-from weft.core.kinds import Batch, Decoder, Emission, Encoder, Head, Memory, S
+from weft.core.kinds import START, Batch, Decoder, Emission, Encoder, Head, Memory, S
 
 
 @dataclass(frozen=True)
 class Going(Generic[S]):
-    """Hypotheses under way: the decoder's state, and the source for heads that look at it."""
+    """Hypotheses under way: the decoder's state, the source for heads that look at it, and what to read for START."""
 
     state: S
     memory: Memory | None
+    prompt: Tensor | None = None  # (N,)
 
     def select(self, rows: Tensor) -> Going[S]:
-        return Going(self.state.select(rows), None if self.memory is None else self.memory.select(rows))
+        return Going(
+            self.state.select(rows),
+            None if self.memory is None else self.memory.select(rows),
+            None if self.prompt is None else self.prompt[rows],
+        )
 
 
-class Seq2Seq(nn.Module, Generic[S]):
-    """Any encoder, bridge, decoder and head, trained on whole batches and searched step by step."""
+class Model(nn.Module):
+    """What training and validation need of any model."""
 
-    def __init__(self, encoder: Encoder, bridge: nn.Module, decoder: Decoder[S], head: Head) -> None:
-        super().__init__()
-        self.encoder, self.bridge, self.decoder, self.head = encoder, bridge, decoder, head
+    head: Head
 
     def forward(self, batch: Batch) -> Emission:
         return self.head(*self.decode(batch))
 
     def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
-        """The decoder's outputs (B, T, D) and the memory: all but the head."""
-        memory = self.bridge(self.encoder(batch.source, batch.source_mask))
-        return self.decoder.unroll(batch.given, self.decoder.start(memory)), memory
-
-    def begin(self, source: Tensor, mask: Tensor) -> Going[S]:
-        memory = self.bridge(self.encoder(source, mask))
-        return Going(self.decoder.start(memory), memory if self.head.sees_source else None)
-
-    def advance(self, y: Tensor, going: Going[S]) -> tuple[Tensor, Going[S]]:
-        out, state = self.decoder.step(y, going.state)
-        return self.head(out[:, None], going.memory).log_probs[:, 0], Going(state, going.memory)  # (N, V)
+        """All but the head: outputs (B, T, D), and the memory."""
+        raise NotImplementedError
 
     @property
     def parameter_count(self) -> int:
         return sum(p.numel() for p in self.parameters())
+
+
+class Seq2Seq(Model, Generic[S]):
+    """Any encoder, bridge, decoder and head, trained on whole batches and searched step by step.
+
+    When `prompted`, the first symbol of the source is not read by the encoder: it is what the decoder reads for START.
+    """
+
+    def __init__(
+        self, encoder: Encoder, bridge: nn.Module, decoder: Decoder[S], head: Head, prompted: bool = False
+    ) -> None:
+        super().__init__()
+        self.encoder, self.bridge, self.decoder, self.head, self.prompted = encoder, bridge, decoder, head, prompted
+
+    def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
+        given = batch.given
+        if self.prompted:
+            given = torch.cat([batch.source[:, :1], given[:, 1:]], dim=1)
+        memory = self._read(batch.source, batch.source_mask)
+        return self.decoder.unroll(given, self.decoder.start(memory)), memory
+
+    def begin(self, source: Tensor, mask: Tensor) -> Going[S]:
+        memory = self._read(source, mask)
+        prompt = source[:, 0] if self.prompted else None
+        return Going(self.decoder.start(memory), memory if self.head.sees_source else None, prompt)
+
+    def advance(self, y: Tensor, going: Going[S]) -> tuple[Tensor, Going[S]]:
+        if going.prompt is not None:
+            y = torch.where(y == START, going.prompt, y)
+        out, state = self.decoder.step(y, going.state)
+        return self.head(out[:, None], going.memory).log_probs[:, 0], replace(going, state=state)  # (N, V)
+
+    def _read(self, source: Tensor, mask: Tensor) -> Memory:
+        first = 1 if self.prompted else 0
+        memory: Memory = self.bridge(self.encoder(source[:, first:], mask[:, first:]))
+        return memory
+
+
+class Aligned(Model):
+    """An encoder alone, which says something at every place of the source: for CTC."""
+
+    def __init__(self, encoder: Encoder, head: Head) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
+        memory = self.encoder(batch.source, batch.source_mask)
+        return memory.states, memory
+
+    def frames(self, source: Tensor, mask: Tensor) -> Tensor:
+        """Log-probabilities of symbols and blank at each place (B, S, V)."""
+        memory = self.encoder(source, mask)
+        return self.head(memory.states, memory).log_probs

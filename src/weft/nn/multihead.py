@@ -1,6 +1,6 @@
-"""Scaled attention by several heads side by side (Vaswani 2017), on torch's fused kernel.
+"""Attention by several heads side by side (Vaswani 2017): scaled softmax on torch's fused kernel, others in the open.
 
-Positions come in as a hook on queries and keys. While somebody traces, the weights are computed in the open.
+Positions come in as hooks on queries, keys and scores. While somebody traces, the weights are computed in the open.
 """
 
 # B batch · T queries · S keys · H heads · d width of a head · D = H·d
@@ -14,14 +14,25 @@ from torch.nn.functional import scaled_dot_product_attention
 from weft.core.masks import hide
 from weft.core.trace import note, tracing
 from weft.nn.dropout import Dropout
+from weft.nn.scores import Scaled, Score
+from weft.nn.weighers import Weigher, softmax
 
 
 class MultiHead(nn.Module):
-    """Wₒ [head₁; …], headᵢ = softmax(qᵢ kᵢᵀ / √d) vᵢ with q, k, v projected from their inputs."""
+    """Wₒ [head₁; …], headᵢ = weigh(score(qᵢ, kᵢ)) vᵢ with q, k, v projected from their inputs."""
 
-    def __init__(self, width: int, heads: int, memory_width: int | None = None) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        memory_width: int | None = None,
+        score: type[Score] = Scaled,
+        weigh: Weigher = softmax,
+    ) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.weigh = heads, weigh
+        self.fused = score is Scaled and weigh is softmax
+        self.scores = nn.ModuleList(score(width // heads, width // heads) for _ in range(heads))
         memory_width = memory_width or width
         self.query, self.out = nn.Linear(width, width), nn.Linear(width, width)
         self.key, self.value = nn.Linear(memory_width, width), nn.Linear(memory_width, width)
@@ -34,20 +45,39 @@ class MultiHead(nn.Module):
         return x.view(*x.shape[:2], self.heads, x.shape[2] // self.heads).transpose(1, 2)
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:
-        """Split queries, keys and values to the output (B, T, D); `mask` is True where a key may be seen."""
-        if tracing():
-            mixed = _in_the_open(query, keys, values, mask, name)
-        else:
+        """Split queries, keys and values to the output (B, T, D).
+
+        `mask` is True where a key may be seen, or holds numbers to add to the scores.
+        """
+        if self.fused and not tracing():
             mixed = scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+        else:
+            weights = self.weigh(hide(self._scored(query, keys), mask))  # (B, H, T, S)
+            note(name, weights)
+            mixed = weights @ values
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 
+    def _scored(self, query: Tensor, keys: Tensor) -> Tensor:
+        each = zip(self.scores, query.unbind(1), keys.unbind(1), strict=True)
+        return torch.stack([score(q, score.keys(k)) for score, q, k in each if isinstance(score, Score)], dim=1)
 
-def _in_the_open(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:
-    scores = query @ keys.transpose(2, 3) / query.shape[-1] ** 0.5  # (B, H, T, S)
-    weights = torch.softmax(hide(scores, mask), dim=-1)
-    note(name, weights)
-    return weights @ values
+
+class Around(nn.Module):
+    """What stands around a part of a block: x + f(norm(x)) (Xiong 2020), or norm(x + f(x)) as Vaswani 2017 had it."""
+
+    def __init__(self, width: int, norm: str, dropout: float) -> None:
+        super().__init__()
+        self.norm, self.first, self.dropout = nn.LayerNorm(width), norm == "pre", Dropout(dropout)
+
+    def before(self, x: Tensor) -> Tensor:
+        out: Tensor = self.norm(x) if self.first else x
+        return out
+
+    def after(self, x: Tensor, y: Tensor) -> Tensor:
+        x = x + self.dropout(y)
+        out: Tensor = x if self.first else self.norm(x)
+        return out
 
 
 class FeedForward(nn.Sequential):
@@ -59,3 +89,8 @@ class FeedForward(nn.Sequential):
         for layer in (first, second):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
+
+
+def last_norm(width: int, norm: str) -> nn.Module:
+    """After the last block: a norm where the blocks leave their sum as it is."""
+    return nn.LayerNorm(width) if norm == "pre" else nn.Identity()

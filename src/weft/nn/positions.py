@@ -1,46 +1,157 @@
 """Telling places apart. A scheme is a set of hooks; attention itself knows nothing of positions.
 
+- `room` is how many of a vector's values it keeps for itself;
 - `add(x, start)` acts on symbol vectors (B, T, D) whose first place is `start`;
-- `turn(x, start)` acts on the queries and keys of self-attention (B, H, T, d).
+- `turn(x, start)` acts on the queries and keys of self-attention (B, H, T, d);
+- `bias(queries, keys, start)` is added to the scores of self-attention (H, T, S), the first query at `start`.
 
-References: sinusoid, Vaswani 2017; rotary, Su 2021.
+References: sinusoid, Vaswani 2017; learned, Gehring 2017; relative, Shaw 2018 and Press 2022; bucketed, Raffel 2020;
+rotary, Su 2021; alibi, Press 2022.
 """
 
-# B batch · T length · D width · H heads · d width of a head
+# B batch · T length or queries · S keys · D width · H heads · d width of a head
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor, nn
 
+PLACES = 512  # learned vectors; places further on share the last
+REACH = 16  # the distance at which a relative bias is clipped
+BUCKETS, FARTHEST = 32, 128  # of distances, and the distance from which the last bucket holds all
+
 
 class NoPositions(nn.Module):
     """Places are not told apart; a recurrence does that by itself."""
+
+    room = 0
+    in_attention = False  # whether it acts within self-attention alone
+    even_heads = False  # whether a head's width must be even
+
+    def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
+        """For vectors of `width`, attention of `heads`, to be seen from both sides or only from later places."""
+        super().__init__()
 
     def add(self, x: Tensor, start: int) -> Tensor:
         return x
 
     def turn(self, x: Tensor, start: int) -> Tensor:
         return x
+
+    def bias(self, queries: int, keys: int, start: int) -> Tensor | None:
+        return None
 
 
 class Sinusoid(NoPositions):
     """x + p, p_{t,2i} = sin(t / 10000^{2i/D}), p_{t,2i+1} = cos(…)."""
 
     def add(self, x: Tensor, start: int) -> Tensor:
-        angles = _angles(start, x.shape[1], x.shape[2] + x.shape[2] % 2, x)  # (T, ⌈D/2⌉)
-        waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # (T, D or D + 1)
-        return x + waves[:, : x.shape[2]]
+        return x + _waves(start, x.shape[1], x.shape[2], x)
+
+
+class SinusoidConcat(NoPositions):
+    """[x; p]: a quarter of the vector is the place's waves, the rest the symbol's."""
+
+    def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
+        super().__init__()
+        self.room = max(2, width // 4)
+
+    def add(self, x: Tensor, start: int) -> Tensor:
+        waves = _waves(start, x.shape[1], self.room, x)
+        return torch.cat([x, waves.expand(x.shape[0], -1, -1)], dim=-1)
+
+
+class Learned(NoPositions):
+    """x + p_t, one vector a place; beyond the last the last."""
+
+    def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
+        super().__init__()
+        self.table = nn.Embedding(PLACES, width)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    def add(self, x: Tensor, start: int) -> Tensor:
+        places = torch.arange(start, start + x.shape[1], device=x.device).clamp(max=PLACES - 1)
+        out: Tensor = x + self.table(places)
+        return out
+
+
+class Relative(NoPositions):
+    """sᵢⱼ + π(j − i) a head, clipped at k: 2k + 1 numbers a head."""
+
+    in_attention = True
+
+    def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
+        super().__init__()
+        self.both_ways = both_ways
+        self.table = nn.Parameter(torch.zeros(heads, self.kinds))
+
+    @property
+    def kinds(self) -> int:
+        """How many distances are told apart."""
+        return 2 * REACH + 1
+
+    def kind(self, distance: Tensor) -> Tensor:
+        return distance.clamp(-REACH, REACH) + REACH
+
+    def bias(self, queries: int, keys: int, start: int) -> Tensor | None:
+        return self.table[:, self.kind(_distances(queries, keys, start, self.table.device))]
+
+
+class Bucketed(Relative):
+    """sᵢⱼ + π(bucket(j − i)) a head: near distances one by one, far ones in buckets that grow (as T5 has it)."""
+
+    @property
+    def kinds(self) -> int:
+        return BUCKETS
+
+    def kind(self, distance: Tensor) -> Tensor:
+        count = BUCKETS // 2 if self.both_ways else BUCKETS
+        ahead = torch.where(distance > 0, count, 0) if self.both_ways else torch.zeros_like(distance)
+        far = distance.abs() if self.both_ways else (-distance).clamp(min=0)
+        single = count // 2
+        steps = torch.log(far.clamp(min=1) / single) / math.log(FARTHEST / single) * (count - single)
+        return ahead + torch.where(far < single, far, (single + steps.long()).clamp(max=count - 1))
+
+
+class Alibi(NoPositions):
+    """sᵢⱼ − m|i − j|, m = 2^{−8h/H} for head h = 1 … H."""
+
+    in_attention = True
+
+    def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
+        super().__init__()
+        slopes = 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
+        self.slopes: Tensor
+        self.register_buffer("slopes", slopes, persistent=False)
+
+    def bias(self, queries: int, keys: int, start: int) -> Tensor | None:
+        return -self.slopes[:, None, None] * _distances(queries, keys, start, self.slopes.device).abs()
 
 
 class Rotary(NoPositions):
     """Turns each pair of a head's values by an angle that grows with the place, so that q·k depends on the distance."""
+
+    in_attention = True
+    even_heads = True
 
     def turn(self, x: Tensor, start: int) -> Tensor:
         angles = _angles(start, x.shape[2], x.shape[3], x)  # (T, d/2)
         cos, sin = angles.cos(), angles.sin()
         left, right = x.chunk(2, dim=-1)  # (B, H, T, d/2) each
         return torch.cat([left * cos - right * sin, left * sin + right * cos], dim=-1)
+
+
+def _distances(queries: int, keys: int, start: int, device: torch.device) -> Tensor:
+    """j − i for key j and query i = start …: (T, S)."""
+    return torch.arange(keys, device=device) - torch.arange(start, start + queries, device=device)[:, None]
+
+
+def _waves(start: int, length: int, width: int, like: Tensor) -> Tensor:
+    """sin and cos in turns: (length, width)."""
+    angles = _angles(start, length, width + width % 2, like)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
 
 
 def _angles(start: int, length: int, width: int, like: Tensor) -> Tensor:

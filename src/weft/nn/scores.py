@@ -1,6 +1,6 @@
 """How well a query fits a key: one class a formula. `keys` is what depends on the keys alone, computed once a source.
 
-References: additive, Bahdanau 2015; dot and bilinear, Luong 2015; scaled, Vaswani 2017.
+References: additive, Bahdanau 2015; dot, bilinear and concat, Luong 2015; scaled, Vaswani 2017; cosine, Graves 2014.
 """
 
 # B batch · T queries · S keys · Q query width · K key width · D inner width
@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 
-class Dot(nn.Module):
-    """q·k"""
+class Score(nn.Module):
+    """From queries (B, T, Q) and prepared keys to scores (B, T, S)."""
+
+    same_width = True  # whether query and key must be of one width
 
     def __init__(self, query: int, key: int) -> None:
         super().__init__()
@@ -21,19 +24,49 @@ class Dot(nn.Module):
         return keys
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        return torch.matmul(query, keys.transpose(1, 2))  # (B, T, S)
+        raise NotImplementedError
+
+
+class Dot(Score):
+    """q·k"""
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return torch.matmul(query, keys.transpose(1, 2))
 
 
 class Scaled(Dot):
     """q·k / √d"""
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        scores = super().forward(query, keys)
-        return torch.div(scores, keys.shape[-1] ** 0.5)
+        return torch.div(super().forward(query, keys), keys.shape[-1] ** 0.5)
+
+
+class Cosine(Dot):
+    """q·k / ‖q‖‖k‖"""
+
+    def keys(self, keys: Tensor) -> Tensor:
+        return normalize(keys, dim=-1)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return super().forward(normalize(query, dim=-1), keys)
+
+
+class Rbf(Score):
+    """−γ‖q − k‖², γ > 0 learned from 1/√d; taken by differences, so that equal vectors score 0 and nothing else does"""
+
+    def __init__(self, query: int, key: int) -> None:
+        super().__init__(query, key)
+        self.log_gamma = nn.Parameter(torch.tensor(key**-0.5).log())
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        apart = (query[:, :, None] - keys[:, None]).square().sum(-1)  # (B, T, S)
+        return -self.log_gamma.exp() * apart
 
 
 class Bilinear(Dot):
     """qᵀ W k"""
+
+    same_width = False
 
     def __init__(self, query: int, key: int) -> None:
         super().__init__(query, key)
@@ -44,13 +77,16 @@ class Bilinear(Dot):
         return out
 
 
-class Additive(nn.Module):
-    """wᵀ φ(W q + U k)"""
+class Additive(Score):
+    """wᵀ φ(W q + U k + b)"""
+
+    same_width = False
+    biased = True
 
     def __init__(self, query: int, key: int) -> None:
-        super().__init__()
+        super().__init__(query, key)
         self.of_query = nn.Linear(query, query, bias=False)
-        self.of_key = nn.Linear(key, query)
+        self.of_key = nn.Linear(key, query, bias=self.biased)
         self.weight = nn.Parameter(torch.empty(query).uniform_(-(query**-0.5), query**-0.5))
 
     def keys(self, keys: Tensor) -> Tensor:
@@ -60,3 +96,9 @@ class Additive(nn.Module):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         fit = torch.tanh(self.of_query(query)[:, :, None] + keys[:, None])  # (B, T, S, D)
         return torch.matmul(fit, self.weight)  # (B, T, S)
+
+
+class Concat(Additive):
+    """vᵀ φ(W [k; q]): the halves of W act on key and query apart, so that the key's is computed once"""
+
+    biased = False

@@ -9,6 +9,7 @@ backward one reads each row's real places in reverse order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from weft.core.masks import last_real, reverse_real
 from weft.nn.cells import Recurrence
-from weft.nn.dropout import Dropout
+from weft.nn.dropout import Dropout, OverTime
 
 Layers = tuple[tuple[Tensor, ...], ...]
 
@@ -39,57 +40,94 @@ def over_time(cell: Recurrence, x: Tensor, state: tuple[Tensor, ...]) -> tuple[T
     return torch.stack(outs, dim=1), state
 
 
-class Stack(nn.Module):
-    """Cells on top of each other, read forwards; dropout between them."""
+@dataclass(frozen=True)
+class Between:
+    """What stands between the layers of a recurrence: dropout, the input added again, a norm on what goes up."""
 
-    def __init__(self, cells: Sequence[Recurrence], dropout: float) -> None:
+    dropout: float = 0.0
+    over_time: bool = False
+    residual: bool = False
+    norm: bool = False
+
+    def make_dropout(self) -> Dropout:
+        return OverTime(self.dropout) if self.over_time else Dropout(self.dropout)
+
+
+class Layer(nn.Module):
+    """The way into a layer and the way out of it; what the layer itself does stands between."""
+
+    def __init__(self, between: Between, width: int, first: bool) -> None:
+        super().__init__()
+        self.residual = between.residual and not first
+        self.dropout: nn.Module = nn.Identity() if first else between.make_dropout()
+        self.norm: nn.Module = nn.LayerNorm(width) if between.norm else nn.Identity()
+
+    def enter(self, x: Tensor) -> Tensor:
+        out: Tensor = self.dropout(x)
+        return out
+
+    def leave(self, x: Tensor, h: Tensor) -> Tensor:
+        """What went in and what the recurrence made of it to what goes up."""
+        out: Tensor = self.norm(x + h if self.residual else h)
+        return out
+
+
+class Stack(nn.Module):
+    """Cells on top of each other, read forwards."""
+
+    def __init__(self, cells: Sequence[Recurrence], between: Between) -> None:
         super().__init__()
         self.cells = nn.ModuleList(cells)
-        self.dropout = Dropout(dropout)
+        self.layers = nn.ModuleList(Layer(between, cell.width, place == 0) for place, cell in enumerate(cells))
 
     def start(self, rows: int, final: tuple[Tensor, ...]) -> Layers:
         """The first states: zeros, or what `final` holds for each layer."""
+        cells = [cell for cell, _ in self._parts()]
         if not final:
-            return tuple(cell.start(rows) for cell in self._cells())
-        return tuple(cell.begin(summary) for cell, summary in zip(self._cells(), final, strict=True))
+            return tuple(cell.start(rows) for cell in cells)
+        return tuple(cell.begin(summary) for cell, summary in zip(cells, final, strict=True))
 
     def step(self, x: Tensor, states: Layers) -> tuple[Tensor, Layers]:
         after = []
-        for layer, (cell, state) in enumerate(zip(self._cells(), states, strict=True)):
-            x, new = cell(x if layer == 0 else self.dropout(x), state)
+        for (cell, layer), state in zip(self._parts(), states, strict=True):
+            h, new = cell(layer.enter(x), state)
+            x = layer.leave(x, h)
             after.append(new)
         return x, tuple(after)
 
     def sequence(self, x: Tensor, states: Layers) -> Tensor:
-        for layer, (cell, state) in enumerate(zip(self._cells(), states, strict=True)):
-            x, _ = over_time(cell, x if layer == 0 else self.dropout(x), state)
+        for (cell, layer), state in zip(self._parts(), states, strict=True):
+            x = layer.leave(x, over_time(cell, layer.enter(x), state)[0])
         return x
 
-    def _cells(self) -> list[Recurrence]:
-        return [cell for cell in self.cells if isinstance(cell, Recurrence)]
+    def _parts(self) -> list[tuple[Recurrence, Layer]]:
+        both = zip(self.cells, self.layers, strict=True)
+        return [(c, la) for c, la in both if isinstance(c, Recurrence) and isinstance(la, Layer)]
 
 
 class Reader(nn.Module):
     """Layers that read a padded sequence forwards, or forwards and backwards with both halves joined."""
 
-    def __init__(self, forwards: Sequence[Recurrence], backwards: Sequence[Recurrence], dropout: float) -> None:
+    def __init__(self, forwards: Sequence[Recurrence], backwards: Sequence[Recurrence], between: Between) -> None:
         super().__init__()
         self.forwards, self.backwards = nn.ModuleList(forwards), nn.ModuleList(backwards)
-        self.dropout = Dropout(dropout)
+        widths = [cell.width * (2 if backwards else 1) for cell in forwards]
+        self.layers = nn.ModuleList(Layer(between, width, place == 0) for place, width in enumerate(widths))
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """(B, T, I), (B, T) → the top states (B, T, D) and each layer's last one (B, D)."""
         final = []
-        for layer, ahead in enumerate(self.forwards):
-            x = x if layer == 0 else self.dropout(x)
-            states = self._read(ahead, x)
-            last = last_real(states, mask)
+        for place, (ahead, layer) in enumerate(zip(self.forwards, self.layers, strict=True)):
+            assert isinstance(layer, Layer)
+            entering = layer.enter(x)
+            states = self._read(ahead, entering)
             if len(self.backwards):
-                back = self._read(self.backwards[layer], reverse_real(x, mask))
-                last = torch.cat([last, last_real(back, mask)], dim=-1)
+                back = self._read(self.backwards[place], reverse_real(entering, mask))
+                final.append(torch.cat([last_real(states, mask), last_real(back, mask)], dim=-1))
                 states = torch.cat([states, reverse_real(back, mask)], dim=-1)
-            x = states
-            final.append(last)
+            else:
+                final.append(last_real(states, mask))
+            x = layer.leave(x, states)
         return x, tuple(final)
 
     @staticmethod

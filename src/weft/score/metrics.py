@@ -137,8 +137,9 @@ METRICS: dict[str, Metric] = {
     "chrf": Metric("chrf", "higher", _chrf, "sacrebleu's chrF2: 1- to 6-grams of characters, recall counts double"),
 }
 
-# The loss needs the model, so it is measured elsewhere; a run may still be selected by it.
-BETTER: dict[str, Better] = {"loss": "lower", **{name: metric.better for name, metric in METRICS.items()}}
+# Loss and accuracy need the model, so they are measured elsewhere; a run may still be selected by them.
+BETTER: dict[str, Better] = {name: metric.better for name, metric in METRICS.items()}
+BETTER |= {"loss": "lower", "accuracy": "higher"}
 
 
 def is_better(name: str, new: float, old: float | None) -> bool:

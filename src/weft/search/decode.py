@@ -1,19 +1,27 @@
 """One door to all searches: sources in, ranked hypotheses out, in batches that do not show in the result."""
 
-# B lines in a batch · S source length
+# B lines in a batch · M models · S source length
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from weft.core.kinds import END, Hypothesis, S, Stepper, padded
+from weft.core.kinds import END, Aligner, Hypothesis, Stepper, padded
+from weft.search import ctc
 from weft.search.beam import beam
-from weft.search.rules import Rules
+from weft.search.distinct import distinct
+from weft.search.rules import Rules, forbid_blanked
 from weft.search.sample import draws, greedy, one_each
+
+Searched = Stepper[Any] | Aligner
+Source = Sequence[int] | Sequence[Sequence[int]]  # ids, or for an ensemble each model's
 
 
 @dataclass(frozen=True)
@@ -34,8 +42,8 @@ class Plan:
 
 
 def decode(
-    model: Stepper[S],
-    sources: Sequence[Sequence[int]],
+    model: Searched,
+    sources: Sequence[Source],
     plan: Plan,
     device: torch.device,
     *,
@@ -50,7 +58,7 @@ def decode(
     """
     lines = range(len(sources)) if lines is None else lines
     found: list[list[Hypothesis]] = [[] for _ in sources]
-    for places in _batches([len(s) for s in sources], batch_lines, batch_symbols):
+    for places in _batches([_length(s) for s in sources], batch_lines, batch_symbols):
         outcome = _decode_batch(model, [sources[p] for p in places], plan, device, [lines[p] for p in places])
         for place, hypotheses in zip(places, outcome):
             found[place] = hypotheses[: plan.nbest]
@@ -71,25 +79,56 @@ def _batches(lengths: Sequence[int], batch_lines: int, batch_symbols: int) -> li
     return batches
 
 
+def _length(source: Source) -> int:
+    """The number of symbols; of several models' sources the most."""
+    return max((len(one) for one in source if not isinstance(one, int)), default=len(source))
+
+
+def _together(sources: Sequence[Source], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Padded ids and mask (B, S); of an ensemble (B, M, S)."""
+    if not sources or not sources[0] or isinstance(sources[0][0], int):
+        ids, mask = padded(sources, after=END)  # type: ignore[arg-type]
+        return ids.to(device), mask.to(device)
+    rows = [one for source in sources for one in source]
+    ids, mask = padded(rows, after=END)  # type: ignore[arg-type]
+    return tuple(x.view(len(sources), -1, x.shape[1]).to(device) for x in (ids, mask))  # type: ignore[return-value]
+
+
 def _decode_batch(
-    model: Stepper[S], sources: Sequence[Sequence[int]], plan: Plan, device: torch.device, lines: list[int]
+    model: Searched, sources: Sequence[Source], plan: Plan, device: torch.device, lines: list[int]
 ) -> list[list[Hypothesis]]:
-    source, mask = (x.to(device) for x in padded(sources, after=END))
-    limits = torch.tensor([math.ceil(plan.longest_ratio * len(s)) + plan.longest_extra for s in sources], device=device)
+    source, mask = _together(sources, device)
+    if isinstance(model, Aligner):
+        return _decode_frames(model, source, mask, plan, lines)
+    limits = torch.tensor(
+        [math.ceil(plan.longest_ratio * _length(s)) + plan.longest_extra for s in sources], device=device
+    )
     if plan.kind == "beam":
         width = max(plan.width, plan.nbest)
         return beam(model, source, mask, limits, plan.rules, width, plan.length_penalty)
     if plan.kind == "greedy":
         return [[h] for h in one_each(model, source, mask, limits, plan.rules, greedy)]
-    samples = [
-        one_each(
-            model,
-            source,
-            mask,
-            limits,
-            plan.rules,
-            draws(plan.seed, lines, sample, plan.temperature, plan.top_k, plan.top_p),
-        )
-        for sample in range(plan.nbest)
-    ]
-    return [sorted(each, key=lambda h: -h.score) for each in zip(*samples)]
+    how = plan.temperature, plan.top_k, plan.top_p
+    if plan.nbest > 1:
+        random = [np.random.default_rng((plan.seed, line)) for line in lines]
+        return distinct(model, source, mask, limits, plan.rules, plan.nbest, random, *how)
+    return [[h] for h in one_each(model, source, mask, limits, plan.rules, draws(plan.seed, lines, 0, *how))]
+
+
+@torch.inference_mode()
+def _decode_frames(
+    model: Aligner, source: Tensor, mask: Tensor, plan: Plan, lines: list[int]
+) -> list[list[Hypothesis]]:
+    """By CTC: each line by itself, over its own frames."""
+    frames = forbid_blanked(model.frames(source, mask), plan.rules.first_symbol).double().cpu().numpy()
+    found = []
+    for row, (each, length) in enumerate(zip(frames, mask.sum(1).tolist(), strict=True)):
+        own = each[:length]
+        if plan.kind == "greedy":
+            found.append([ctc.best_path(own)])
+        elif plan.kind == "beam":
+            found.append(ctc.prefix_beam(own, max(plan.width, plan.nbest)))
+        else:
+            random = np.random.default_rng((plan.seed, lines[row]))
+            found.append(ctc.drawn(own, random, plan.temperature, plan.nbest))
+    return found

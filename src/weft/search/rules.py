@@ -43,6 +43,13 @@ def forbid(log_probs: Tensor, first_symbol: int) -> Tensor:
     return log_probs.masked_fill(hidden, NEVER)
 
 
+def forbid_blanked(log_probs: Tensor, first_symbol: int) -> Tensor:
+    """Frames of a CTC model (…, V): specials but the blank, and marks, are never written; END is none either."""
+    hidden = torch.zeros(log_probs.shape[-1], dtype=torch.bool, device=log_probs.device)
+    hidden[PAD + 1 : first_symbol] = True
+    return log_probs.masked_fill(hidden, NEVER)
+
+
 def only(log_probs: Tensor, symbol: int) -> Tensor:
     """Everything but one symbol forbidden; that keeps its log-probability, or gets a finite one."""
     kept = torch.full_like(log_probs, NEVER)

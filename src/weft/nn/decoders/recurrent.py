@@ -1,10 +1,11 @@
-"""A recurrent decoder: sₜ = cell([yₜ; cₜ₋₁; summary], sₜ₋₁); cₜ = attend(sₜ); oₜ = φ(W[sₜ; cₜ]).
+"""A recurrent decoder: sₜ = cell([yₜ; c; summary], sₜ₋₁), oₜ = join(sₜ, cₜ).
 
-The context cₜ₋₁ is an input when it is fed, the summary when the bridge gives it at every step. Without a fed context
-all states are unrolled first, and the attention looks for all of them at once.
+The context cₜ looks with sₜ (after the step, Luong 2015) or with sₜ₋₁ (before it, Bahdanau 2015). Fed, it is an input
+of the next step, or of this one where it is known already. The summary is an input when the bridge gives it at every
+step. Without a fed context all states are unrolled first, and the attention looks for all of them at once.
 """
 
-# B batch · S source length · T target length · E embedding width · D width
+# B batch · S source length · T target length · E embedding width · D width · C context width
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from weft.core.kinds import Memory
 from weft.nn.attention import Attention, Looked
-from weft.nn.dropout import Dropout
+from weft.nn.dropout import Dropout, begin_all
 from weft.nn.embed import Embed
 from weft.nn.unroll import Layers, Stack
 
@@ -26,8 +27,9 @@ class RecurrentState:
 
     layers: Layers
     source: Looked | None
-    context: Tensor | None  # (B, D), only when fed
+    context: Tensor | None  # (B, C), only when fed to the next step
     summary: Tensor | None  # (B, D), only when given at every step
+    top: Tensor | None  # (B, D), what left the stack at the step before, only when it is the query
     place: int = 0
 
     def select(self, rows: Tensor) -> RecurrentState:
@@ -36,8 +38,41 @@ class RecurrentState:
             None if self.source is None else self.source.select(rows),
             None if self.context is None else self.context[rows],
             None if self.summary is None else self.summary[rows],
+            None if self.top is None else self.top[rows],
             self.place,
         )
+
+
+class Concat(nn.Module):
+    """o = φ(W [s; c] + b)"""
+
+    def __init__(self, width: int, context: int) -> None:
+        super().__init__()
+        self.both = nn.Linear(width + context, width)
+
+    def forward(self, h: Tensor, context: Tensor) -> Tensor:
+        return torch.tanh(self.both(torch.cat([h, context], dim=-1)))
+
+
+class Gate(nn.Module):
+    """g = σ(W [s; c] + b); o = g∘s + (1−g)∘φ(V c)"""
+
+    def __init__(self, width: int, context: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width + context, width)
+        self.of_context = nn.Linear(context, width, bias=False)
+
+    def forward(self, h: Tensor, context: Tensor) -> Tensor:
+        gate = torch.sigmoid(self.gate(torch.cat([h, context], dim=-1)))
+        return torch.lerp(torch.tanh(self.of_context(context)), h, gate)
+
+
+@dataclass(frozen=True)
+class Looking:
+    """How a recurrent decoder uses its attention."""
+
+    feed: bool = True
+    before: bool = False  # the query is the state before the step
 
 
 class RecurrentDecoder(nn.Module):
@@ -46,26 +81,33 @@ class RecurrentDecoder(nn.Module):
         embed: Embed,
         stack: Stack,
         width: int,
-        memory_width: int,
         attention: Attention | None,
-        feed: bool,
+        join: Concat | Gate | None,
+        looking: Looking,
         every: bool,
-        dropout: float,
+        dropout: Dropout,
     ) -> None:
         super().__init__()
-        self.embed, self.stack, self.width, self.memory_width = embed, stack, width, memory_width
-        self.attention, self.feed, self.every = attention, feed and attention is not None, every
-        self.join = nn.Linear(width + memory_width, width) if attention is not None else None
-        self.dropout = Dropout(dropout)
+        self.embed, self.stack, self.width, self.every, self.dropout = embed, stack, width, every, dropout
+        self.attention, self.join = attention, join
+        self.feed, self.before = looking.feed and attention is not None, looking.before and attention is not None
 
     def start(self, memory: Memory) -> RecurrentState:
-        rows = memory.states.shape[0]
+        begin_all(self)
+        rows, fed_next = memory.states.shape[0], self.feed and not self.before
+        layers = self.stack.start(rows, memory.final)
         return RecurrentState(
-            layers=self.stack.start(rows, memory.final),
+            layers=layers,
             source=None if self.attention is None else self.attention.prepare(memory),
-            context=memory.states.new_zeros(rows, self.memory_width) if self.feed else None,
+            context=memory.states.new_zeros(rows, self._context_width) if fed_next else None,
             summary=memory.final[-1] if self.every else None,
+            top=layers[-1][0] if self.before else None,
         )
+
+    @property
+    def _context_width(self) -> int:
+        assert self.attention is not None
+        return self.attention.width
 
     def step(self, y: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         out, after = self._step(self.embed(y[:, None], state.place)[:, 0], state)
@@ -74,22 +116,33 @@ class RecurrentDecoder(nn.Module):
     def unroll(self, y: Tensor, state: RecurrentState) -> Tensor:
         x = self.embed(y, state.place)  # (B, T, E)
         if not self.feed:
-            return self._look(self.stack.sequence(self._with_summary(x, state), state.layers), state)[0]
+            return self._all_at_once(self._with_summary(x, state), state)
         outs = []
         for one in x.unbind(1):
             out, state = self._step(one, state)
             outs.append(out)
         return torch.stack(outs, dim=1)
 
+    def _all_at_once(self, x: Tensor, state: RecurrentState) -> Tensor:
+        h = self.stack.sequence(x, state.layers)  # (B, T, D)
+        query = h if state.top is None else torch.cat([state.top[:, None], h[:, :-1]], dim=1)
+        return self._joined(h, self._look(query, state))
+
     def _step(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """One symbol's vector (B, E) to one output (B, D)."""
         x = self._with_summary(x, state)
-        if state.context is not None:
+        context = None if state.top is None else self._look(state.top[:, None], state)  # (B, 1, C)
+        if self.feed and context is not None:
+            x = torch.cat([x, context[:, 0]], dim=-1)
+        elif state.context is not None:
             x = torch.cat([x, state.context], dim=-1)
         h, layers = self.stack.step(x, state.layers)
-        out, context = self._look(h[:, None], state)
-        context = context[:, 0] if self.feed and context is not None else None
-        return out[:, 0], replace(state, layers=layers, context=context, place=state.place + 1)
+        if state.top is None:
+            context = self._look(h[:, None], state)
+        out = self._joined(h[:, None], context)[:, 0]
+        kept = context[:, 0] if state.context is not None and context is not None else None
+        top = None if state.top is None else h
+        return out, replace(state, layers=layers, context=kept, top=top, place=state.place + 1)
 
     def _with_summary(self, x: Tensor, state: RecurrentState) -> Tensor:
         if state.summary is None:
@@ -97,9 +150,14 @@ class RecurrentDecoder(nn.Module):
         summary = state.summary if x.dim() == 2 else state.summary[:, None].expand(-1, x.shape[1], -1)
         return torch.cat([x, summary], dim=-1)
 
-    def _look(self, h: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
-        """States (B, T, D) to outputs (B, T, D), and the contexts if there is attention."""
-        if self.attention is None or self.join is None or state.source is None:
-            return self.dropout(h), None
-        context = self.attention(h, state.source)
-        return self.dropout(torch.tanh(self.join(torch.cat([h, context], dim=-1)))), context
+    def _look(self, query: Tensor, state: RecurrentState) -> Tensor | None:
+        if self.attention is None or state.source is None:
+            return None
+        context: Tensor = self.attention(query, state.source)
+        return context
+
+    def _joined(self, h: Tensor, context: Tensor | None) -> Tensor:
+        """States (B, T, D) and contexts (B, T, C) to outputs (B, T, D)."""
+        out = h if self.join is None or context is None else self.join(h, context)
+        dropped: Tensor = self.dropout(out)
+        return dropped

@@ -1,4 +1,4 @@
-"""A Transformer decoder (Vaswani 2017), norms before each part (Xiong 2020), with key–value caches for stepping."""
+"""A Transformer decoder (Vaswani 2017), with key–value caches for stepping."""
 
 # B batch · S source length · T target length · H heads · d width of a head · D = H·d
 
@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.kinds import Memory
-from weft.core.masks import causal
-from weft.nn.dropout import Dropout
+from weft.core.masks import biased, causal
 from weft.nn.embed import Embed
-from weft.nn.multihead import FeedForward, MultiHead
+from weft.nn.multihead import Around, FeedForward, MultiHead, last_norm
 from weft.nn.positions import NoPositions
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, length, d)
@@ -39,39 +38,40 @@ class TransformerState:
 
 
 class DecoderBlock(nn.Module):
-    """x + attend to what is written, x + attend to the source, x + feed, each after its norm."""
+    """Attend to what is written, attend to the source, feed forward, each with what stands around it."""
 
-    def __init__(
-        self, width: int, memory_width: int, heads: int, inner: int, positions: NoPositions, dropout: float
-    ) -> None:
+    def __init__(self, own: MultiHead, cross: MultiHead, width: int, inner: int, norm: str, dropout: float) -> None:
         super().__init__()
-        self.positions = positions
-        self.own, self.cross = MultiHead(width, heads), MultiHead(width, heads, memory_width)
-        self.feed = FeedForward(width, inner, dropout)
-        self.own_norm, self.cross_norm, self.feed_norm = (nn.LayerNorm(width) for _ in range(3))
-        self.dropout = Dropout(dropout)
+        self.own, self.cross, self.feed = own, cross, FeedForward(width, inner, dropout)
+        self.around_own, self.around_cross, self.around_feed = (Around(width, norm, dropout) for _ in range(3))
 
     def of_source(self, states: Tensor) -> KeysValues:
         return self.cross.split(self.cross.key(states)), self.cross.split(self.cross.value(states))
 
     def forward(
-        self, x: Tensor, source: KeysValues, mask: Tensor, written: KeysValues, visible: Tensor | None
+        self,
+        x: Tensor,
+        source: KeysValues,
+        mask: Tensor,
+        written: KeysValues,
+        visible: Tensor | None,
+        positions: NoPositions,
     ) -> tuple[Tensor, KeysValues]:
-        """New places x (B, T, D) after those `written` already; `visible` (T, all) is needed for several."""
-        start, y = written[0].shape[2], self.own_norm(x)
-        query = self.positions.turn(self.own.split(self.own.query(y)), start)
-        keys = torch.cat([written[0], self.positions.turn(self.own.split(self.own.key(y)), start)], dim=2)
+        """New places x (B, T, D) after those `written` already; `visible` (…, T, all) is needed for several."""
+        start, y = written[0].shape[2], self.around_own.before(x)
+        query = positions.turn(self.own.split(self.own.query(y)), start)
+        keys = torch.cat([written[0], positions.turn(self.own.split(self.own.key(y)), start)], dim=2)
         values = torch.cat([written[1], self.own.split(self.own.value(y))], dim=2)
-        x = x + self.dropout(self.own.attend(query, keys, values, visible, "decode.self"))
-        query = self.cross.split(self.cross.query(self.cross_norm(x)))
-        x = x + self.dropout(self.cross.attend(query, *source, mask, "decode.cross"))
-        return x + self.dropout(self.feed(self.feed_norm(x))), (keys, values)
+        x = self.around_own.after(x, self.own.attend(query, keys, values, visible, "decode.self"))
+        query = self.cross.split(self.cross.query(self.around_cross.before(x)))
+        x = self.around_cross.after(x, self.cross.attend(query, *source, mask, "decode.cross"))
+        return self.around_feed.after(x, self.feed(self.around_feed.before(x))), (keys, values)
 
 
 class TransformerDecoder(nn.Module):
-    def __init__(self, embed: Embed, blocks: list[DecoderBlock], width: int) -> None:
+    def __init__(self, embed: Embed, blocks: list[DecoderBlock], width: int, norm: str) -> None:
         super().__init__()
-        self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), nn.LayerNorm(width), width
+        self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), last_norm(width, norm), width
 
     def start(self, memory: Memory) -> TransformerState:
         source = tuple(block.of_source(memory.states) for block in self._blocks())
@@ -86,10 +86,11 @@ class TransformerDecoder(nn.Module):
         return self._advance(y, state, causal(y.shape[1], state.place, y.device))[0]
 
     def _advance(self, y: Tensor, state: TransformerState, visible: Tensor | None) -> tuple[Tensor, TransformerState]:
-        x = self.embed(y, state.place)  # (B, T, D)
+        x, positions = self.embed(y, state.place), self.embed.positions  # (B, T, D)
+        visible = biased(visible, positions.bias(y.shape[1], state.place + y.shape[1], state.place))
         written = []
         for block, source, before in zip(self._blocks(), state.source, state.written, strict=True):
-            x, after = block(x, source, state.mask, before, visible)
+            x, after = block(x, source, state.mask, before, visible, positions)
             written.append(after)
         return self.norm(x), TransformerState(state.source, tuple(written), state.mask)
 

@@ -1,0 +1,124 @@
+"""Searching the frames of a CTC model: the best path, a drawn path, and prefix beam search (Graves 2012, Hannun 2014).
+
+A path says a symbol or the blank at every place; equal neighbours melt into one, then blanks go. The probability of an
+output is the sum over its paths. Token scores are the exact chain: log p(begins with y₁…yₖ | begins with y₁…yₖ₋₁), and
+last log p(is y₁…yₙ | begins with it).
+"""
+
+# S frames · V symbols · K hypotheses
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.core.kinds import PAD, Hypothesis
+
+Floats = npt.NDArray[np.float64]
+Frames = Floats  # (S, V) log-probabilities
+NEVER = -np.inf
+BLANK = PAD
+DRAWS = 20  # paths drawn for each output wanted, at most
+Ids = tuple[int, ...]
+
+
+def best_path(frames: Frames) -> Hypothesis:
+    """The most probable symbol at each frame."""
+    return scored(frames, melted(frames.argmax(1)))
+
+
+def drawn(frames: Frames, random: np.random.Generator, temperature: float, count: int) -> list[Hypothesis]:
+    """Outputs of drawn paths, a symbol at each frame, until there are `count` different ones or hope is gone."""
+    found: dict[Ids, None] = {}
+    for _ in range(DRAWS * count):
+        noise = random.gumbel(size=frames.shape)
+        found[melted((frames / temperature + noise).argmax(1))] = None
+        if len(found) == count:
+            break
+    return [scored(frames, ids) for ids in found]
+
+
+def melted(path: npt.NDArray[np.int64]) -> Ids:
+    """Equal neighbours as one, without blanks."""
+    first = np.concatenate([[True], path[1:] != path[:-1]])
+    return tuple(int(s) for s in path[first] if s != BLANK)
+
+
+def prefix_beam(frames: Frames, width: int) -> list[Hypothesis]:
+    """The `width` outputs that it finds most probable, the best first."""
+    open_: dict[Ids, tuple[float, float]] = {(): (0.0, NEVER)}  # log p of paths that end in a blank, and in a symbol
+    for frame in frames:
+        grown: dict[Ids, tuple[float, float]] = {}
+        likely = [int(s) for s in np.argsort(-frame)[: width + 1] if s != BLANK and frame[s] > NEVER]
+        for prefix, (blank, symbol) in open_.items():
+            _grow(grown, prefix, blank, symbol, frame, likely)
+        ranked = sorted(grown.items(), key=lambda item: (-np.logaddexp(*item[1]), item[0]))
+        open_ = dict(ranked[:width])
+    found = [scored(frames, ids) for ids in open_]
+    return sorted(found, key=lambda h: -h.score)
+
+
+def _grow(
+    grown: dict[Ids, tuple[float, float]],
+    prefix: Ids,
+    blank: float,
+    symbol: float,
+    frame: Floats,
+    likely: list[int],
+) -> None:
+    """One frame more: the prefix stays by a blank or by its last symbol again, or gets a symbol longer."""
+    total = np.logaddexp(blank, symbol)
+    _add(grown, prefix, total + frame[BLANK], NEVER)
+    if prefix:
+        _add(grown, prefix, NEVER, symbol + frame[prefix[-1]])
+    for s in likely:
+        before = blank if prefix and s == prefix[-1] else total  # the same symbol again needs a blank between
+        if before > NEVER:
+            _add(grown, (*prefix, s), NEVER, before + frame[s])
+
+
+def _add(grown: dict[Ids, tuple[float, float]], prefix: Ids, blank: float, symbol: float) -> None:
+    old = grown.get(prefix, (NEVER, NEVER))
+    grown[prefix] = (float(np.logaddexp(old[0], blank)), float(np.logaddexp(old[1], symbol)))
+
+
+def scored(frames: Frames, ids: Ids) -> Hypothesis:
+    """An output with its exact log-probability, as a chain over its symbols and its end; ranked by the whole."""
+    blank, symbol = np.cumsum(frames[:, BLANK]), np.full(len(frames), NEVER)  # after each frame, for the empty prefix
+    chain, begun = [], 0.0
+    for place, s in enumerate(ids):
+        repeated = place > 0 and ids[place - 1] == s
+        enter = _entering(frames[:, s], blank, symbol, repeated, empty=place == 0)
+        begins = float(np.logaddexp.reduce(enter))
+        chain.append(begins - begun if begun > NEVER else NEVER)
+        begun = begins
+        blank, symbol = _after(frames[:, s], frames[:, BLANK], enter)
+    whole = float(np.logaddexp(blank[-1], symbol[-1]))
+    return Hypothesis(ids, (*chain, whole - begun if begun > NEVER else NEVER), whole)
+
+
+def _entering(
+    said: Floats,
+    blank: Floats,
+    symbol: Floats,
+    repeated: bool,
+    empty: bool,
+) -> Floats:
+    """log p that the next symbol is said for the first time at each frame."""
+    before = blank if repeated else np.logaddexp(blank, symbol)
+    first = 0.0 if empty else NEVER  # before the first frame
+    entering: Floats = said + np.concatenate([[first], before[:-1]])
+    return entering
+
+
+def _after(said: Floats, blanks: Floats, enter: Floats) -> tuple[Floats, Floats]:
+    """After each frame: log p of the prefix with paths that end in a blank, and in its last symbol."""
+    blank, symbol = np.full(len(said), NEVER), np.full(len(said), NEVER)
+    was_blank = was_symbol = NEVER
+    for t in range(len(said)):
+        was_blank, was_symbol = (
+            blanks[t] + np.logaddexp(was_blank, was_symbol),
+            np.logaddexp(was_symbol + said[t], enter[t]),
+        )
+        blank[t], symbol[t] = was_blank, was_symbol
+    return blank, symbol
