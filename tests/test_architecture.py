@@ -19,7 +19,16 @@ MODULES = {
     for path in sorted(ROOT.rglob("*.py"))
 }
 RANK_2 = ("weft.nn.encoders", "weft.nn.bridge", "weft.nn.decoders")
-RANK_6 = ("weft.api", "weft.training", "weft.opening", "weft.look", "weft.serve", "weft.export", "weft.recipes")
+RANK_6 = (
+    "weft.api",
+    "weft.training",
+    "weft.opening",
+    "weft.grid",
+    "weft.look",
+    "weft.serve",
+    "weft.export",
+    "weft.recipes",
+)
 PARTS_ONLY = ("weft.nn.model", "weft.nn.assemble", *RANK_2)
 
 

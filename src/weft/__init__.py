@@ -10,12 +10,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Evaluation", "Pair", "Prediction", "Run", "UserError", "WeftError", "__version__", "load", "train"]
+__all__ = [
+    "Compared",
+    "Evaluation",
+    "Pair",
+    "Prediction",
+    "Run",
+    "UserError",
+    "WeftError",
+    "__version__",
+    "compare_settings",
+    "load",
+    "train",
+]
 
 if TYPE_CHECKING:
     from weft.api import Evaluation, Run, load, train
     from weft.core.errors import UserError, WeftError
     from weft.core.kinds import Pair
+    from weft.grid.compare import Compared, compare_settings
     from weft.serve.predictor import Prediction
 
 _HOMES = {
@@ -23,6 +36,8 @@ _HOMES = {
     "load": "weft.api",
     "Run": "weft.api",
     "Evaluation": "weft.api",
+    "compare_settings": "weft.grid.compare",
+    "Compared": "weft.grid.compare",
     "Prediction": "weft.serve.predictor",
     "Pair": "weft.core.kinds",
     "UserError": "weft.core.errors",

@@ -130,7 +130,7 @@ class Run:
         if isinstance(pairs, str | Path):
             longest = self.spec.data.longest
             pairs = list(read_pairs([str(pairs)], columns or self.columns, on_bad_line=on_bad_line, longest=longest))
-        pairs = _listed(pairs) or []
+        pairs = listed_pairs(pairs) or []
         if not pairs:
             raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
         predictor = self.predictor
@@ -203,8 +203,7 @@ def train(
     (`{"decoder.cell": "gru"}`) or as `--set` takes them (`["decoder.cell=gru"]`). `budget` is "10m" or seconds.
     Progress goes to stderr; `reporter=weft.learn.report.Quiet()` says nothing.
     """
-    flags = _overrides(settings)
-    if (listed := _listed(pairs)) is not None:  # written to a file first, so that the run can be resumed
+    if (listed := listed_pairs(pairs)) is not None:  # written to a file first, so that the run can be resumed
         pairs = keep_given(listed)
         tag = "tag" if any(pair.tag for pair in listed) else None
         features = "features" if any(pair.features for pair in listed) else None
@@ -219,15 +218,12 @@ def train(
         "train.epochs": epochs,
         "train.seed": seed,
     }
-    for key, value in given.items():
-        if value is not None:
-            put(flags, key, value)
     job = Job(
-        pairs=_paths(pairs),
-        valid=_paths(valid or ()),
+        pairs=paths_of(pairs),
+        valid=paths_of(valid or ()),
         out=None if out is None else Path(out),
         file_layer=read_file(config) if config is not None else {},
-        flag_layer=flags,
+        flag_layer=flags_of(settings, given),
         resume=resume,
         init=None if init is None else Path(init),
         command=command,
@@ -235,21 +231,24 @@ def train(
     return Run(run_job(job, reporter or speaking_reporter()))
 
 
-def _overrides(settings: Mapping[str, Any] | Sequence[str]) -> Layer:
-    if not isinstance(settings, Mapping):
-        return read_overrides(settings)
-    layer: Layer = {}
-    for key, value in settings.items():
+def flags_of(settings: Mapping[str, Any] | Sequence[str], given: Mapping[str, Any]) -> Layer:
+    """Settings as Python takes them, and over them what else was given, as a layer."""
+    layer = {} if isinstance(settings, Mapping) else read_overrides(settings)
+    for key, value in settings.items() if isinstance(settings, Mapping) else ():
         put(layer, key, value)
+    for key, value in given.items():
+        if value is not None:
+            put(layer, key, value)
     return layer
 
 
-def _listed(pairs: Any) -> list[Pair] | None:
+def listed_pairs(pairs: Any) -> list[Pair] | None:
     """The pairs, if they are given as a list of pairs and not as file names."""
     if isinstance(pairs, str | Path) or all(isinstance(item, str | Path) for item in pairs):
         return None
     return [item if isinstance(item, Pair) else Pair(*item) for item in pairs]
 
 
-def _paths(paths: Any) -> tuple[str, ...]:
+def paths_of(paths: Any) -> tuple[str, ...]:
+    """One file name, or several, as texts."""
     return (str(paths),) if isinstance(paths, str | Path) else tuple(str(path) for path in paths)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import weft
-from weft.choose import choose, matrix_speed
+from weft.choose import Choices, choose, matrix_speed
 from weft.core.errors import UserError
 from weft.core.kinds import UNKNOWN
 from weft.data.batches import too_long
@@ -36,6 +36,7 @@ class Job:
     resume: bool = False
     init: Path | None = None
     command: str = ""
+    chosen: Choices | None = None  # what the autopilot chose already, for runs that share its choices
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,16 @@ class Ready:
 
 def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
     """Look at the data, choose, and write down what the run is."""
-    prepared = Prepared(_files(asked.data, pairs, job.valid), progress=reporter.stage)
+    prepared = Prepared(files_of(asked.data, pairs, job.valid), progress=reporter.stage)
     inherited = _inherited(job.init) if job.init else {}
-    given = _merged(inherited, job.file_layer, job.flag_layer)
-    by_clock = asked.train.steps is None and asked.train.epochs is None
-    chosen = choose(prepared.survey, given, matrix_speed() if by_clock else None)
+    given = merge(inherited, job.file_layer, job.flag_layer)
+    chosen = job.chosen or choose(prepared.survey, given, speed_for(asked))
     layers = (("autopilot", chosen.layer), ("init", inherited), ("file", job.file_layer), ("flag", job.flag_layer))
     composed = compose(*layers, ("flag", _data_layer(job)))
     if job.init:
         source, target = RunFolder(job.init).read_tokenisers()
     else:
-        source, target = _learn(prepared, composed.spec)
+        source, target = learn_tokenisers(prepared, composed.spec)
     if job.init:
         _check_known(prepared, source, target, job.init, reporter)
     corpus = prepared.corpus(source, target)
@@ -88,12 +88,17 @@ def asked_for(job: Job) -> Spec:
         return compose(*((name, {k: v for k, v in flatten(tree) if k.startswith(final)}) for name, tree in layers)).spec
 
 
-def _files(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
+def speed_for(asked: Spec) -> float | None:
+    """The machine's speed, if a run by the clock hangs on it."""
+    return matrix_speed() if asked.train.steps is None and asked.train.epochs is None else None
+
+
+def files_of(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
     columns = Columns(data.source, data.target, data.features, data.tag)
     return Files(tuple(pairs), tuple(valid), columns, data.on_bad_line, data.longest, data.hold_out)
 
 
-def _merged(*layers: Layer) -> Layer:
+def merge(*layers: Layer) -> Layer:
     merged: Layer = {}
     for layer in layers:
         for key, value in flatten(layer):
@@ -120,7 +125,7 @@ def _inherited(init: Path) -> Layer:
     return {name: spec[name] for name in ("source", "target", "embed", "encoder", "bridge", "decoder", "head")}
 
 
-def _learn(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:
+def learn_tokenisers(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:
     sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
     return prepared.tokenisers(sides[0], sides[1], spec.embed.shared)
 
@@ -198,7 +203,7 @@ def go_on(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter)
             "leave them out to go on, or train anew into another --out (--init starts from these weights)",
         )
     prepared = Prepared(
-        _files(spec.data, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage
+        files_of(spec.data, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage
     )
     _check_same_data(folder, prepared)
     source, target = folder.read_tokenisers()
@@ -207,7 +212,7 @@ def go_on(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter)
 
 def _changed(spec: Spec, job: Job) -> list[str]:
     """What the user asks for now that the run does not have."""
-    own, asked = spec.model_dump(mode="json"), _merged(job.file_layer, job.flag_layer)
+    own, asked = spec.model_dump(mode="json"), merge(job.file_layer, job.flag_layer)
     kinds = {f"{side}.kind": implied_kind(side, asked) for side in ("encoder", "decoder")}
     other = {key: kind for key, kind in kinds.items() if kind not in (None, own[key.split(".")[0]]["kind"])}
     if other:  # another family has other settings: there is no need to look at them one by one

@@ -15,6 +15,7 @@ import typer
 
 from weft import __version__
 from weft.cli import common
+from weft.cli.compare import compare
 from weft.cli.config import app as config_app
 from weft.cli.data import data
 from weft.cli.demo import demo
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command()(train)
 app.command()(predict)
 app.command()(evaluate)
+app.command()(compare)
 app.command()(data)
 app.add_typer(config_app, name="config")
 app.command()(demo)
@@ -64,6 +66,7 @@ def weft(
     [bold]weft train pairs.tsv --out my-run[/]   learn from source<TAB>target lines, in ten minutes
     [bold]weft predict my-run new.txt[/]         one output line for each input line
     [bold]weft evaluate my-run test.tsv[/]       how good it is
+    [bold]weft compare pairs.tsv --vary …[/]     which settings are best
     [bold]weft demo[/]                           see it work: dates of ten languages, three minutes
 
     The options below may stand anywhere in a command.

@@ -33,6 +33,7 @@ LABELS = {
     "ter": "token error rate (%)",
     "bleu": "BLEU",
     "chrf": "chrF",
+    "accuracy": "next symbols right (%)",
     "loss": "validation loss (nats per token)",
 }
 TRAIN, VALID, METRIC, INK, FAINT = "#6fa8d6", "#c4501b", "#1f5f99", "#222222", "#a0a0a0"
@@ -40,7 +41,7 @@ TRAIN, VALID, METRIC, INK, FAINT = "#6fa8d6", "#c4501b", "#1f5f99", "#222222", "
 
 def draw_curves(log: Path, path: Path, title: str = "") -> None:
     """Draw the curves of one run, 1200 × 450 dots."""
-    rows = _read(log)
+    rows = read_log(log)
     reports, evaluations = _of_kind(rows, "report"), _of_kind(rows, "evaluation")
     figure = Figure(
         figsize=(12, 4.5),
@@ -58,7 +59,8 @@ def draw_curves(log: Path, path: Path, title: str = "") -> None:
         figure.savefig(path)
 
 
-def _read(log: Path) -> list[Row]:
+def read_log(log: Path) -> list[Row]:
+    """Every whole line of a log."""
     if not log.exists():
         return []
     rows = [_parsed(line) for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]

@@ -7,8 +7,13 @@ resample of the lines is a weighted sum of them: nothing is compared with a refe
     low, high = the 2.5th and 97.5th percentile of d_r
     p    = min(1, 2 · min(#{d_r ≤ 0} + 1, #{d_r ≥ 0} + 1) / (samples + 1)), two-sided
 
-Limits: lines are taken as independent, and the data set as a sample of what matters; seeds of training vary too and
-are not seen here. With few lines the intervals are too narrow. The least p is 2 / (samples + 1).
+`standings` ranks several systems that were each trained several times: a resample draws lines (the same for all) and
+trainings (each system's own), and a system's value is the mean over its drawn trainings. Since all are held against the
+best, their p are corrected for their number (Holm 1979).
+
+Limits: lines are taken as independent, and the data set as a sample of what matters; `paired_bootstrap` and `interval`
+do not see that seeds of training vary too. With few lines, or few trainings, the intervals are too narrow. The least p
+is 2 / (samples + 1).
 """
 
 # N lines · R resamples · K numbers a line · G n-gram orders
@@ -23,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import did_you_mean
-from weft.score.metrics import Outputs, References, character_edits, check_lines, is_hit, token_edits
+from weft.score.metrics import BETTER, Outputs, References, character_edits, check_lines, is_hit, token_edits
 
 Array = NDArray[np.float64]
 
@@ -46,6 +51,16 @@ class Comparison:
     def significant(self) -> bool:
         """Whether chance is an unlikely reason for the difference (p < 0.05); its sign says which is higher."""
         return self.p < 0.05
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A system among others: its mean over trainings with the 95 % interval, and p of being as good as the best."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
 
 
 @dataclass(frozen=True)
@@ -84,6 +99,40 @@ def interval(
     statistics = _statistics(metric)
     sums = _resampled_sums(_lines(outputs, references, statistics), samples, seed)
     return _middle_95(statistics.combine(sums))
+
+
+def standings(
+    systems: Sequence[Sequence[Outputs]], references: References, metric: str, samples: int = 5000, seed: int = 1
+) -> list[Standing]:
+    """Where each system stands, given the outputs of each of its trainings for the same lines."""
+    statistics = _statistics(metric)
+    lines = [_lines(outputs, references, statistics) for trainings in systems for outputs in trainings]  # (N, K) each
+    sums = np.hsplit(_resampled_sums(np.hstack(lines), samples, seed), len(lines))
+    scores = iter(np.stack([statistics.combine(s) for s in sums], axis=1).T)  # (R,) each
+    wholes = iter(_whole(one, statistics) for one in lines)
+    generator = np.random.default_rng(seed)
+    means = [float(np.mean([next(wholes) for _ in trainings])) for trainings in systems]
+    drawn = [_drawn_mean(np.stack([next(scores) for _ in trainings], axis=1), generator) for trainings in systems]
+    best = int(np.argmax(means) if BETTER[metric] == "higher" else np.argmin(means))
+    others = [place for place in range(len(systems)) if place != best]
+    p = dict(zip(others, _holm([_two_sided(drawn[best] - drawn[place]) for place in others])))
+    return [Standing(means[i], *_middle_95(drawn[i]), p.get(i, 1.0)) for i in range(len(systems))]
+
+
+def _drawn_mean(scores: Array, generator: np.random.Generator) -> Array:
+    """(R, S) scores of S trainings → (R,) means over S of them, drawn with replacement."""
+    picks = generator.integers(scores.shape[1], size=scores.shape)
+    means: Array = np.take_along_axis(scores, picks, axis=1).mean(axis=1)
+    return means
+
+
+def _holm(p: Sequence[float]) -> list[float]:
+    """Corrected for how many they are: the least times their number, the next times one fewer, never falling."""
+    adjusted, before = [1.0] * len(p), 0.0
+    for rank, place in enumerate(np.argsort(p, kind="stable")):
+        before = max(before, min(1.0, (len(p) - rank) * p[place]))
+        adjusted[place] = before
+    return adjusted
 
 
 def _statistics(metric: str) -> _Statistics:
@@ -188,3 +237,4 @@ _STATISTICS: dict[str, _Statistics] = {
     "bleu": _Statistics(_bleu_line, _bleu_from),
     "chrf": _Statistics(_chrf_line, _chrf_from),
 }
+METRICS_OF_LINES = frozenset(_STATISTICS)  # those that can be resampled: all but the loss

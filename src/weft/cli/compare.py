@@ -1,0 +1,104 @@
+"""`weft compare`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli import common
+
+
+def compare(
+    pairs: Annotated[
+        list[str],
+        typer.Argument(metavar="PAIRS…", help="Pairs to train on, as weft train takes them.", show_default=False),
+    ],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A setting and its values, such as decoder.cell=lstm,gru; of several, every combination is trained.",
+            metavar="KEY=A,B,…",
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="What each run has: time, such as 90s or 5m, or target symbols, such as 2Mtokens.",
+            show_default="10m",
+            metavar="TIME|TOKENS",
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Updates of each run, instead of a budget.", metavar="N")] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Passes over the data, instead of a budget.", metavar="N")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Runs of each combination, with seeds 1, 2, ….", metavar="N")] = 3,
+    valid: Annotated[
+        str | None,
+        typer.Option(help="Pairs to compare on.", show_default="5 % of the pairs, kept aside", metavar="FILE"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder to make, or to go on with.", show_default="PAIRS' name with -compare", metavar="FOLDER"
+        ),
+    ] = None,
+    match_parameters: Annotated[
+        bool, typer.Option("--match-parameters", help="Choose widths that give all the same number of parameters.")
+    ] = False,
+    config: Annotated[Path | None, typer.Option(help="A YAML file of settings for all.", metavar="FILE")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="A setting for all, such as train.rate=0.001; may be repeated.", metavar="KEY=VALUE"
+        ),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="The source column: a number or a name.", show_default="1", metavar="COLUMN")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The target column.", show_default="2", metavar="COLUMN")] = None,
+    features: Annotated[str | None, typer.Option(help="A column of features.", metavar="COLUMN")] = None,
+    tag: Annotated[
+        str | None, typer.Option(help="A column that holds a prompt or a language.", metavar="COLUMN")
+    ] = None,
+) -> None:
+    """Train every combination of some settings alike, and rank them.
+
+    All have the same pairs, symbols, budget and seeds. The autopilot chooses once, for the settings without what
+    varies, and its values (widths, rate, dropout, batches) hold for all: only what varies differs, and what it forces,
+    such as the heads of a Transformer. Ctrl-C stops; the same command goes on, and a finished run is not made again.
+
+    [bold]Examples[/]
+      weft compare words.tsv --vary decoder.cell=elman,gru,mut1 --vary decoder.attention.score=none,additive --budget 5m
+      weft compare words.tsv --valid dev.tsv --vary encoder.kind=recurrent,transformer --budget 2Mtokens --seeds 2
+      weft compare words.tsv --vary decoder.cell=elman,lstm --match-parameters --steps 2000 --out cells
+    """
+    from weft.cli.train import command_line
+    from weft.grid.compare import compare_settings
+    from weft.grid.rank import HOW
+
+    done = compare_settings(
+        tuple(pairs),
+        vary=tuple(vary or ()),
+        out=out,
+        valid=[valid] if valid else None,
+        budget=budget,
+        steps=steps,
+        epochs=epochs,
+        seeds=seeds,
+        match_parameters=match_parameters,
+        config=config,
+        settings=tuple(set_ or ()),
+        source=common.column(source),
+        target=common.column(target),
+        features=common.column(features),
+        tag=common.column(tag),
+        on_bad_line="skip" if common.on_bad_line() == "skip" else None,
+        command=command_line(),
+    )
+    common.show(common.table(*done.table()), HOW, "")
+    common.show(
+        f"table {done.path / 'README.md'} · pictures score-time.png, score-length.png · runs {done.path / 'runs'}"
+    )

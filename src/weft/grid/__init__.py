@@ -1,0 +1,1 @@
+"""Comparing settings: every combination trained alike, scored on the same pairs, and ranked."""

@@ -1,0 +1,167 @@
+"""The settings that all cells share, and those of one cell.
+
+The autopilot chooses once, for the settings without what varies, and every cell takes its values: tokens, widths,
+batches, rate, dropout, metric. A cell differs by what varies, and by what that forces:
+
+- a side of another kind than the base's (`encoder.kind=transformer`) keeps its width, gets what that kind needs besides
+  (layers, heads, inner) and loses what only the base's kind has, even if it was set; positions go with the kinds;
+- sides cut otherwise (`target.tokens=bpe`) get the sizes and the limit of output length that go with the cut.
+
+So a Transformer is compared at the base's rate and dropout, not at those that the autopilot would take for it: vary
+`train.rate` too where that matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from weft.choose import Choices, choose
+from weft.data.survey import Survey
+from weft.grid.variants import Variant
+from weft.opening import merge
+from weft.settings import Clash, Layer, compose, flatten, implied_kind, put
+from weft.spec import Spec
+
+SIDES = ("encoder", "decoder")
+WITH_KINDS = ("embed.positions",)  # what the autopilot chooses by the kinds of the sides,
+WITH_TOKENS = ("source.size", "target.size", "embed.shared", "search.longest_ratio")  # and by how they are cut
+
+
+@dataclass(frozen=True)
+class Base:
+    """What is the same for all cells."""
+
+    survey: Survey
+    speed: float | None
+    file_layer: Layer
+    flag_layer: Layer
+    chosen: Choices
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The settings of one cell as a run takes them; `dropped` were set by the user and are not its kind's."""
+
+    chosen: Layer
+    file_layer: Layer
+    flag_layer: Layer
+    dropped: tuple[str, ...] = ()
+
+    def compose(self) -> Spec:
+        return compose(("autopilot", self.chosen), ("file", self.file_layer), ("flag", self.flag_layer)).spec
+
+    def changed(self, settings: Mapping[str, Any]) -> Layers:
+        """The same with other settings."""
+        return Layers(self.chosen, self.file_layer, merge(self.flag_layer, nest(settings)), self.dropped)
+
+
+def find_base(
+    survey: Survey, speed: float | None, file_layer: Layer, flag_layer: Layer, variants: Sequence[Variant]
+) -> Base:
+    """The settings without what varies; if they do not go together, those of the first variant that do."""
+    kinds = _common_kinds(variants)
+    clash: Clash | None = None
+    for settings in ({}, *(variant.settings for variant in variants)):
+        extra = nest(settings)
+        chosen = choose(survey, merge(kinds, file_layer, flag_layer, extra), speed)
+        try:
+            spec = Layers(chosen.layer, file_layer, merge(flag_layer, extra)).compose()
+        except Clash as error:
+            clash = clash or error
+            continue
+        return Base(survey, speed, file_layer, flag_layer, chosen, spec)
+    assert clash is not None
+    raise clash
+
+
+def _common_kinds(variants: Sequence[Variant]) -> Layer:
+    """The kind of each side that all variants ask for, such as recurrent where `decoder.cell` varies."""
+    layer: Layer = {}
+    for side in SIDES:
+        kinds = {_kind(side, nest(variant.settings)) for variant in variants}
+        if len(kinds) == 1 and (kind := kinds.pop()) is not None:
+            put(layer, f"{side}.kind", kind)
+    return layer
+
+
+def _kind(side: str, cell: Layer) -> str | None:
+    """The kind that a cell's settings ask for, if any; CTC is an encoder alone."""
+    alone = side == "decoder" and isinstance(cell.get("head"), dict) and cell["head"].get("kind") == "ctc"
+    return implied_kind(side, cell) or ("none" if alone else None)
+
+
+def nest(settings: Mapping[str, Any]) -> Layer:
+    layer: Layer = {}
+    for key, value in flatten(settings):
+        put(layer, key, value)
+    return layer
+
+
+def layers_of(base: Base, settings: Mapping[str, Any]) -> Layers:
+    """The base with a cell's settings, and with what they force."""
+    cell = nest(settings)
+    own = {side: getattr(base.spec, side).kind for side in SIDES}
+    kinds = {side: _kind(side, cell) or own[side] for side in SIDES}
+    for side in SIDES:
+        if kinds[side] != own[side]:
+            put(cell, f"{side}.kind", kinds[side])
+    follow = [*(WITH_KINDS if kinds != own else ()), *(WITH_TOKENS if _cuts(base, cell) else ())]
+    if not follow:
+        return Layers(base.chosen.layer, base.file_layer, merge(base.flag_layer, cell))
+    given = merge(base.file_layer, base.flag_layer, nest({f"{s}.kind": kind for s, kind in kinds.items()}), cell)
+    fresh = dict(flatten(choose(base.survey, given, base.speed).layer))
+    kept = {key: value for key, value in flatten(base.chosen.layer) if key not in follow}
+    layers = Layers(nest({**fresh, **kept}), base.file_layer, base.flag_layer)
+    changed = {side: kind for side, kind in kinds.items() if kind != own[side]}
+    return _inner_with_width(_without_strangers(layers, changed).changed(cell), fresh, changed)
+
+
+def _cuts(base: Base, cell: Layer) -> bool:
+    """Whether a cell cuts a side in another way."""
+    return any(
+        side in cell and {"tokens", "size"} & set(cell[side]) and cell[side] != getattr(base.spec, side).model_dump()
+        for side in ("source", "target")
+    )
+
+
+def _without_strangers(layers: Layers, kinds: Mapping[str, str]) -> Layers:
+    """Without settings of a side that its new kind does not have."""
+
+    def strange(key: str) -> bool:
+        side, _, rest = key.partition(".")
+        return side in kinds and not _knows(_model(side, kinds[side]), rest.split("."))
+
+    trees = layers.chosen, layers.file_layer, layers.flag_layer
+    chosen, file_layer, flags = (nest({k: v for k, v in flatten(tree) if not strange(k)}) for tree in trees)
+    dropped = tuple(k for tree in trees[1:] for k, _ in flatten(tree) if strange(k))
+    return Layers(chosen, file_layer, flags, dropped)
+
+
+def _model(side: str, kind: str) -> type[BaseModel] | None:
+    """The settings of a kind of encoder or decoder; none for an unknown kind, which the spec will refuse."""
+    models = get_args(Spec.model_fields[side].annotation)
+    return next((m for m in models if kind in get_args(m.model_fields["kind"].annotation)), None)
+
+
+def _knows(model: Any, path: Sequence[str]) -> bool:
+    """Whether there is such a setting below a branch."""
+    if not path or not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return True
+    return path[0] in model.model_fields and _knows(model.model_fields[path[0]].annotation, path[1:])
+
+
+def _inner_with_width(layers: Layers, fresh: Mapping[str, Any], kinds: Mapping[str, str]) -> Layers:
+    """A Transformer's inner width in the proportion that the autopilot gives it, at the width it has here."""
+    now = dict(flatten(merge(layers.chosen, layers.file_layer, layers.flag_layer)))
+    given = dict(flatten(merge(layers.file_layer, layers.flag_layer)))
+    chosen = merge(layers.chosen)
+    for side in kinds:
+        inner, width = f"{side}.inner", f"{side}.width"
+        if inner in fresh and inner not in given and isinstance(now.get(width), int):
+            put(chosen, inner, max(1, round(fresh[inner] * now[width] / fresh[width])))
+    return Layers(chosen, layers.file_layer, layers.flag_layer, layers.dropped)

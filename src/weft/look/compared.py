@@ -1,0 +1,173 @@
+"""Pictures of a comparison: score against time, and score against source length.
+
+A cell is a line. Where one key varies, each value has a colour; where two do, the first's values have colours and the
+second's have strokes; a third key's have markers. The legend is in the order of the ranking. Faint lines are the single
+seeds, where there are several, and the strong one is their mean.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, MultipleLocator
+
+from weft.look.curves import INK, LABELS
+
+COLOURS = ("#1f5f99", "#c4501b", "#2f8f5b", "#8a4fa3", "#c99a12", "#3fa7b5", "#b0447a", "#6b6b6b", "#7a9a2e", "#8c5a3c")
+STROKES = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (3, 1.5)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+POINTS = 120  # of a mean over seeds
+BARS = "#eef1f4"
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
+MOST_TICKS = 9
+MOST_FAINT = 24  # single seeds drawn
+
+
+@dataclass(frozen=True)
+class Line:
+    """One cell: its name, which values it has of what varies, and (x, y) points of each seed."""
+
+    label: str
+    places: tuple[int, ...]
+    seeds: tuple[tuple[tuple[float, float], ...], ...]
+
+
+@dataclass(frozen=True)
+class Looks:
+    colour: str
+    stroke: object
+    marker: str
+
+
+def looks_of(places: tuple[int, ...]) -> Looks:
+    first, second, third = (*places, 0, 0, 0)[:3]
+    if len(places) == 1:  # when the colours are through, again with another stroke
+        second = first // len(COLOURS)
+    return Looks(COLOURS[first % len(COLOURS)], STROKES[second % len(STROKES)], MARKERS[third % len(MARKERS)])
+
+
+def draw_score_time(lines: Sequence[Line], path: Path, metric: str, title: str = "") -> None:
+    """The validation score of each cell while it trained, over seconds."""
+    figure, axes = _figure(title)
+    faint = sum(len(line.seeds) for line in lines if len(line.seeds) > 1) <= MOST_FAINT
+    for line in reversed(lines):  # the best lies on top
+        looks = looks_of(line.places)
+        if faint and len(line.seeds) > 1:
+            for seed in line.seeds:
+                axes.plot(*_sides(seed), color=looks.colour, linewidth=0.7, alpha=0.3)
+        mean = mean_curve(line.seeds)
+        axes.plot(*_sides(mean), color=looks.colour, linestyle=looks.stroke, linewidth=2.0, label=line.label)
+        if mean:
+            axes.plot(*mean[-1], looks.marker, color=looks.colour, markersize=5)
+    _dress(axes, "training time", LABELS.get(metric, metric))
+    axes.xaxis.set_major_formatter(FuncFormatter(_clock))
+    longest = max((x for line in lines for seed in line.seeds for x, _ in seed), default=1.0)
+    axes.xaxis.set_major_locator(MultipleLocator(next((s for s in TICKS if longest / s <= MOST_TICKS), longest)))
+    axes.set_xlim(left=0)
+    _legend(axes)
+    _save(figure, path)
+
+
+def draw_score_length(
+    lines: Sequence[Line], classes: Sequence[tuple[str, int]], path: Path, metric: str, unit: str, title: str = ""
+) -> None:
+    """The final score of each cell by classes of source length (their names and numbers of pairs)."""
+    figure, axes = _figure(title)
+    behind = axes.twinx()
+    behind.bar(range(len(classes)), [count for _, count in classes], width=0.86, color=BARS)
+    behind.set_ylim(0, 3.2 * max([count for _, count in classes], default=1))  # low, behind the lines
+    behind.set_axis_off()
+    for place, (_, count) in enumerate(classes):
+        behind.text(place, 0, f"{count:,}", ha="center", va="bottom", fontsize=8, color="#8a94a0")
+    axes.set_zorder(behind.get_zorder() + 1)
+    axes.patch.set_visible(False)
+    for line in reversed(lines):
+        looks = looks_of(line.places)
+        points = mean_points(line.seeds)
+        (drawn,) = axes.plot(*_sides(points), color=looks.colour, linewidth=2.0, label=line.label)
+        drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, clip_on=False)
+    _dress(axes, f"source length ({unit}); bars: validation pairs", LABELS.get(metric, metric))
+    axes.set_xticks(range(len(classes)), [name for name, _ in classes])
+    axes.set_ylim(bottom=0)
+    _legend(axes)
+    _save(figure, path)
+
+
+def mean_curve(seeds: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
+    """The mean over seeds at times that all of them have reached, between their points along straight lines."""
+    real = [seed for seed in seeds if seed]
+    if len(real) < 2:
+        return list(real[0]) if real else []
+    low, high = max(seed[0][0] for seed in real), min(seed[-1][0] for seed in real)
+    if high <= low:
+        return mean_points([seed[-1:] for seed in real])
+    times = np.linspace(low, high, POINTS)
+    mean = np.mean([np.interp(times, *_sides(seed)) for seed in real], axis=0)
+    return list(zip(times.tolist(), mean.tolist()))
+
+
+def mean_points(seeds: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
+    """The mean of the first points, of the second, and so on."""
+    columns = zip(*seeds)
+    return [(float(np.mean([x for x, _ in c])), float(np.mean([y for _, y in c]))) for c in columns]
+
+
+def _sides(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def _figure(title: str) -> tuple[Figure, Axes]:
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
+    figure = Figure(figsize=(10, 5.4), dpi=110, facecolor="white", layout=layout)
+    axes = figure.subplots()
+    if title:
+        axes.set_title(title, fontsize=12, color=INK, loc="left", pad=10, parse_math=False)
+    return figure, axes
+
+
+def _dress(axes: Axes, across: str, up: str) -> None:
+    axes.set_xlabel(across, color=INK)
+    axes.set_ylabel(up, color=INK)
+    axes.grid(color="#e4e4e4", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#c8c8c8")
+    axes.tick_params(color="#c8c8c8", labelcolor=INK, labelsize=9)
+
+
+def _legend(axes: Axes) -> None:
+    """Beside the picture, the best first."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        axes.legend(
+            handles[::-1],
+            labels[::-1],
+            loc="upper left",
+            bbox_to_anchor=(1.01, 1.0),
+            frameon=False,
+            fontsize=9,
+            labelcolor=INK,
+            handlelength=3.2,
+            title="best first",
+            title_fontsize=8,
+            alignment="left",
+        )
+
+
+def _clock(seconds: float, _: int = 0) -> str:
+    if seconds < 60 or (seconds < 120 and seconds % 60):
+        return f"{seconds:g} s"
+    return f"{seconds / 60:g} min" if seconds < 5400 else f"{seconds / 3600:.3g} h"
+
+
+def _save(figure: Figure, path: Path) -> None:
+    with warnings.catch_warnings():  # a name in letters that the font lacks is no reason to speak
+        warnings.simplefilter("ignore")
+        figure.savefig(path)
