@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -79,11 +81,12 @@ def put(name: str, content: str | bytes) -> str:
     return name
 
 
-def refused(done: Done, *said: str, after_lines: int = 0) -> None:
-    """The user's mistake, in three parts, with nothing else (but the outputs of the lines before it)."""
+def refused(done: Done, *said: str, after_lines: int = 0, after_notes: int = 0) -> None:
+    """The user's mistake, in three parts, with nothing else (but the outputs of the lines before it, and notes)."""
     assert done.code == 2, done
     assert len(done.lines) == after_lines
-    what, where, todo = done.err.rstrip("\n").rsplit("\n", 2)
+    *before, what, where, todo = done.err.rstrip("\n").split("\n")
+    assert [line[:6] for line in before] == ["note: "] * after_notes
     assert what.startswith("error: ")
     assert where.startswith("  where: ")
     assert todo.startswith("  to do: ")
@@ -199,7 +202,8 @@ def test_bad_validation_data_are_refused_too(weft: Weft, pairs: Path) -> None:
 
 
 def test_a_missing_file_is_refused_with_the_nearest_name(weft: Weft, pairs: Path) -> None:
-    refused(weft("train", "pair.tsv", "--steps", 2), "there is no such file", "pair.tsv", "did you mean 'pairs.tsv'?")
+    done = weft("train", "pair.tsv", "--steps", 2)
+    refused(done, "there is no such file", "pair.tsv", "check the name; did you mean 'pairs.tsv'?")
     refused(weft("train", "nowhere/pairs.tsv", "--steps", 2), "its folder does not exist")
     refused(weft("train", pairs, "--valid", "dev.tsv", "--steps", 2), "there is no such file", "dev.tsv")
 
@@ -246,6 +250,7 @@ def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
     (["--seed", "-1"], ["train.seed"]),
     (["--config", "no.yaml"], ["cannot read the settings file", "no.yaml", "check the file's name"]),
     (["--source", "0"], ["0 is not a column", "--source"]),
+    (["--features", "2", "--steps", "2"], ["target and features would both be column 2", "pairs.tsv:1", "--features"]),
     (["--init", "nowhere", "--steps", "2"], ["there is no such run folder", "nowhere"]),
     (["--set", "data.longest=3", "--steps", "2"], ["characters, the limit is 3", "pairs.tsv:1"]),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else value)  # fmt: skip
@@ -254,6 +259,12 @@ def test_wrong_settings_are_refused_before_a_folder_is_made(
 ) -> None:
     refused(weft("train", pairs, "--out", "run", *arguments), *said)
     assert not Path("run").exists()
+
+
+def test_a_model_that_no_memory_holds_is_refused_with_its_widths(weft: Weft, pairs: Path) -> None:
+    done = weft("train", pairs, "--out", "run", "--steps", 2, "--set", "encoder.width=1000000")
+    refused(done, "GB of memory to train, and there are ", "encoder.width=1000000", "smaller widths", after_notes=4)
+    assert weft("train", pairs, "--out", "run", "--steps", 2, *SMALL).code == 0  # the folder is free
 
 
 def test_a_wrong_settings_file_is_refused_as_its_own(weft: Weft, pairs: Path) -> None:
@@ -298,6 +309,14 @@ def test_few_pairs_are_trained_and_validated_on_with_a_note(weft: Weft) -> None:
     done = weft("train", put("few.tsv", GOOD * 2), "--steps", 2, *SMALL, "--out", "run")
     assert done.code == 0, done.err
     assert "note: only 10 pairs: nothing is kept aside, and validation is on the training pairs" in done.err
+
+
+def test_a_column_that_nobody_uses_is_told_once(weft: Weft) -> None:
+    rows = "".join(f"{line}\tN\n" for line in GOOD.splitlines())
+    done = weft("train", put("a.tsv", rows), "--valid", put("dev.tsv", rows), "--steps", 1, *SMALL, "--out", "run")
+    assert done.code == 0, done.err
+    assert done.err.count("note: column 3 is not used; ") == 1
+    assert "--features 3 or --tag 3" in done.err
 
 
 # training: the output folder -----------------------------------------------------------------------------------------
@@ -400,6 +419,32 @@ def test_resuming_with_changed_data_is_refused_with_the_difference(weft: Weft, c
     refused(done, "the data are not those the run was started with", "fingerprint: ", " → ", "other.tsv", "pairs.tsv")
 
 
+@pytest.mark.parametrize("content", [None, "{", "[]", '{"pairs": []}', b"\xff"], ids=str)
+def test_resuming_without_the_facts_about_the_data_is_refused(
+    weft: Weft, copied: Path, content: str | bytes | None
+) -> None:
+    (copied / "data.json").unlink() if content is None else put(str(copied / "data.json"), content)
+    done = weft("train", "--out", copied, "--resume")
+    refused(done, "the facts about the data of this run cannot be read: ", "data.json", "restore the file")
+
+
+@pytest.mark.parametrize("arguments", [["--resume"], []])
+def test_a_run_whose_settings_are_gone_is_not_taken_for_a_new_one(
+    weft: Weft, copied: Path, pairs: Path, arguments: list[str]
+) -> None:
+    (copied / "spec.yaml").unlink()
+    for given in ([pairs], []):
+        done = weft("train", *given, "--out", copied, *arguments)
+        refused(done, "this folder holds a run whose spec.yaml is missing", "restore spec.yaml from a copy")
+
+
+@pytest.mark.parametrize("content", ["a: [", "a: 2024-99-99", b"\xff"], ids=str)
+def test_resuming_with_damaged_settings_is_refused(weft: Weft, copied: Path, content: str | bytes) -> None:
+    put(str(copied / "spec.yaml"), content)
+    done = weft("train", "--out", copied, "--resume")
+    refused(done, "the settings of this run cannot be read: ", "spec.yaml", "restore the file")
+
+
 def test_resuming_nothing_without_pairs_is_refused(weft: Weft) -> None:
     refused(weft("train", "--out", "nowhere", "--resume"), "there is no run to resume")
 
@@ -447,6 +492,25 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_refused(weft: Weft, copied: 
 def test_a_run_without_a_tokeniser_is_refused(weft: Weft, copied: Path) -> None:
     (copied / "target.json").unlink()
     refused(weft("predict", copied, stdin="abc\n"), "a tokeniser of this run is missing", "target.json")
+
+
+@pytest.mark.parametrize("name", ["source.json", "target.json"])
+def test_a_tokeniser_that_was_changed_is_refused(weft: Weft, copied: Path, name: str) -> None:
+    path = copied / name
+    path.write_text(path.read_text(encoding="utf-8").replace('"a"', '"z"'), encoding="utf-8")
+    refused(weft("predict", copied, stdin="abc\n"), "does not fit its checksum", name, "restore the file")
+    refused(weft("train", "--out", copied, "--resume"), "does not fit its checksum", name)
+
+
+@pytest.mark.parametrize("facts", ["without sums", "none"])
+def test_a_run_without_sums_of_its_tokenisers_predicts_all_the_same(weft: Weft, copied: Path, facts: str) -> None:
+    path = copied / "data.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert set(content.pop("sums")) == {"source.json", "target.json"}
+    path.unlink() if facts == "none" else put(str(path), json.dumps(content))
+    assert weft("predict", copied, stdin="abc\n").code == 0
+    put(str(copied / "source.json"), b"\xff")
+    refused(weft("predict", copied, stdin="abc\n"), "not a tokeniser that Weft wrote", "source.json")
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -541,9 +605,48 @@ def test_tsv_has_source_output_and_score_in_order(weft: Weft, tiny_run: Run) -> 
 
 
 def test_a_tab_inside_a_source_does_not_add_a_column_to_tsv(weft: Weft, tiny_run: Run) -> None:
-    (line,) = predicted(weft, tiny_run, "--format", "tsv", lines=["ab\tcd"])
+    _, line = predicted(weft, tiny_run, "--format", "tsv", lines=["abcd", "ab\tcd"])
     assert line.split("\t")[0] == "ab\\tcd"
     assert line.count("\t") == 2
+
+
+TABS = "note: every line has a tab, but no source in training had one: "
+
+
+@pytest.mark.parametrize("given", ["stdin", "in.txt"])
+def test_pairs_in_the_place_of_sources_are_told_and_answered_line_by_line(
+    weft: Weft, tiny_run: Run, given: str
+) -> None:
+    lines = "abcd\tdcba\n\nabc\tcba\n"
+    done = weft("predict", tiny_run.path, *([put("in.txt", lines)] if given == "in.txt" else []), stdin=lines)
+    assert (done.code, len(done.lines), done.err.count("\n")) == (0, 3, 1)
+    assert done.err.startswith(TABS)
+    assert "`cut -f1`" in done.err
+
+
+def test_a_tab_that_is_no_surprise_is_not_told(weft: Weft, tiny_run: Run, copied: Path) -> None:
+    assert weft("predict", tiny_run.path, stdin="a\tb\nabc\n").err == ""  # not every line
+    assert weft("predict", tiny_run.path, put("in.tsv", "a\tb\n")).err == ""  # read by its columns
+    assert weft("predict", tiny_run.path, put("in.jsonl", '{"source": "a\\tb"}\n')).err == ""
+    facts = json.loads((copied / "data.json").read_text(encoding="utf-8"))
+    assert facts["source_tabs"] is False
+    put(str(copied / "data.json"), json.dumps({**facts, "source_tabs": True}))
+    assert weft("predict", copied, stdin="a\tb\n").err == ""
+
+
+def test_tags_and_features_that_training_never_saw_are_told_once_with_their_number(weft: Weft) -> None:
+    rows = "".join(f"{line}\tfr\tV;PST\n" for line in GOOD.splitlines())
+    done = weft("train", put("a.tsv", rows), "--tag", 3, "--features", 4, "--steps", 1, *SMALL, "--out", "run")
+    assert done.code == 0, done.err
+    assert weft("predict", "run", stdin="abc\tfr\tV;PST\n").err == ""
+    done = weft("predict", "run", stdin="abc\tfr\tV;FUT\n\nabc\tit\tV;FUT\n")
+    assert (done.code, len(done.lines)) == (0, 3)
+    assert done.err == "note: tags and features that training never saw: 2: <+FUT> <it>\n"
+    done = weft("predict", "run", stdin="".join(f"abc\tx{n}\tV\n" for n in range(7)) + "broken\n")
+    note = "note: tags and features that training never saw: 7: <x0> <x1> <x2> <x3> <x4> …\n"
+    refused(done, note, "this line has no tag", after_lines=7, after_notes=1)
+    done = weft("evaluate", "run", put("b.tsv", "abc\tcba\tit\tV\n"))
+    assert done.err == "note: tags and features that training never saw: 1: <it>\n"
 
 
 def test_jsonl_has_every_line_with_the_scores_of_its_tokens(weft: Weft, tiny_run: Run) -> None:
@@ -698,6 +801,14 @@ def test_config_show_has_every_setting_with_value_origin_and_meaning(weft: Weft)
     assert meaning.startswith("The recurrence")
 
 
+def test_config_show_lists_the_values_that_a_setting_may_have(weft: Weft) -> None:
+    done = weft("config", "show")
+    assert row_of(done, "data.on_bad_line")[2].rstrip().endswith("(--on-bad-line). One of: stop, skip.")
+    assert "One of: recurrent, transformer." in row_of(done, "encoder.kind")[2]
+    assert "elman, lstm, " in row_of(done, "decoder.cell")[2]
+    assert "One of" not in row_of(done, "encoder.width")[2]
+
+
 def test_config_show_of_a_run_tells_what_the_autopilot_chose(weft: Weft, tiny_run: Run) -> None:
     done = weft("config", "show", tiny_run.path)
     assert row_of(done, "source.tokens")[:2] == ["characters", "autopilot"]
@@ -755,6 +866,29 @@ def test_data_refuses_what_training_would_refuse(weft: Weft) -> None:
     refused(weft("data", "no.tsv"), "there is no such file")
     refused(weft("data", put("a.tsv", "")), "the file is empty")
     refused(weft("data", put("b.tsv", "abc\nbcd\n")), "only one column")
+
+
+def test_data_is_whole_on_a_terminal_of_eighty_columns(tmp_path: Path) -> None:
+    alphabet = "".join(chr(0x4E00 + n) for n in range(30))  # each as wide as two letters
+    put(str(tmp_path / "a.tsv"), "".join(f"{alphabet}\t{c}\n" for c in "abcdefghijklmnopqrstuvwxyz"))
+    reading, terminal = pty.openpty()
+    command = [sys.executable, "-m", "weft", "data", str(tmp_path / "a.tsv")]
+    size = {"COLUMNS": "80", "TERM": "dumb"}
+    with subprocess.Popen(command, stdout=terminal, stderr=terminal, env={**os.environ, **size}) as process:
+        os.close(terminal)
+        shown = b""
+        while part := _read(reading):
+            shown += part
+    assert process.returncode == 0
+    assert all(said in shown.decode() for said in ("distinct characters", "most frequent", "longest"))
+    assert "…" not in shown.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # the other side is closed
+        return b""
 
 
 @pytest.mark.parametrize("text", ["a [/b] c", "a [bold] c", ":cat: c"])

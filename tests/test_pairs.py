@@ -602,6 +602,7 @@ def test_a_file_of_bad_rows_only_stops_even_when_skipping() -> None:
     error = stops(put("good.tsv", "a\tb\n"), put("p.tsv", "\tb\na\t\n"), skip=True)
     assert error.what == "every row is bad (2 left out); the last: p.tsv:2: the target is empty"
     assert error.where == "p.tsv"
+    assert "fill in the target" in error.todo
     assert "--source" in error.todo
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -211,6 +212,56 @@ def test_a_full_disk_leaves_the_checkpoint_before_whole_and_says_so(
     monkeypatch.undo()
     train(pairs, tmp_path / "whole")
     train(pairs, tmp_path / "run", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+class Remover(Quiet):
+    """Removes something as soon as the first report has come."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def report(self, line: dict[str, object]) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@pytest.mark.parametrize("next_written", ["log", "checkpoint"])
+def test_a_run_folder_that_is_removed_while_it_is_trained_in_is_told(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, next_written: str
+) -> None:
+    from weft.learn import loop
+
+    if next_written == "checkpoint":
+        monkeypatch.setattr(loop, "SAVE_SECONDS", 0.0)
+    with pytest.raises(UserError) as caught:
+        train(pairs, tmp_path / "run", reporter=Remover(tmp_path / "run"))
+    assert caught.value.what == "the run folder was removed while training went on"
+    assert caught.value.where == str(tmp_path / "run")
+    assert caught.value.todo
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_log_that_cannot_be_written_is_told(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.learn.report import Log
+
+    def full(self: Log, line: object) -> None:
+        raise OSError(28, "No space left on device", str(self.path))
+
+    monkeypatch.setattr(Log, "write", full)
+    with pytest.raises(UserError) as caught:
+        train(pairs, tmp_path / "run")
+    assert "cannot be used any more: No space left on device" in caught.value.what
+    assert caught.value.where.endswith("log.jsonl")
+    assert "--resume" in caught.value.todo
+
+
+def test_resuming_without_checkpoints_says_that_it_starts_from_the_beginning(pairs: Path, tmp_path: Path) -> None:
+    train(pairs, tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "run", symlinks=True)
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    listener = Listener()
+    train(pairs, tmp_path / "run", resume=True, reporter=listener)
+    assert [note for note in listener.notes if "starts from the beginning" in note and "checkpoints" in note]
     assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
+from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
 import weft
 from weft.core.errors import UserError
-from weft.learn.report import Quiet
+from weft.learn.report import Plain, Quiet
+from weft.learn.room import check_room
+from weft.nn.assemble import assemble
+from weft.settings import compose
+from weft.spec import CellName, PositionName, ScoreName
 
 SMALL = {"encoder.width": 32, "decoder.width": 32, "embed.width": 32, "train.batch_tokens": 512}
 TRANSFORMER = {"encoder.kind": "transformer", "decoder.kind": "transformer", "encoder.layers": 1, "decoder.layers": 1}
@@ -25,6 +32,33 @@ def pairs(count: int = 120) -> list[tuple[str, str]]:
 
 def log(run: weft.Run) -> list[dict[str, object]]:
     return [json.loads(line) for line in (run.path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_an_equal_score_is_not_told_as_the_best_so_far() -> None:
+    told = io.StringIO()
+    plain = Plain(told)
+    numbers = dict.fromkeys(("cer", "ter", "bleu", "chrf"), 0.0)
+    for step, score in enumerate((0.0, 0.0, 5.0, 5.0), 1):
+        line = {"step": step, "loss": 1 / step, "exact": score, **numbers}
+        plain.evaluation({**line, "metric": "exact", "best": True, "best_score": score}, [])
+    assert ["← best so far" in line for line in told.getvalue().splitlines()] == [True, False, True, False]
+
+
+KINDS = [
+    *({"decoder.cell": cell} for cell in get_args(CellName)),
+    *({"decoder.attention.score": score} for score in get_args(ScoreName)),
+    *({**TRANSFORMER, "embed.positions": place} for place in get_args(PositionName) if place != "none"),
+]
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=lambda settings: " ".join(map(str, settings.values())))
+def test_the_room_for_a_model_of_any_kind_is_known_before_it_is_made(settings: dict[str, object]) -> None:
+    spec, huge = (compose(("flag", {**settings, "embed.width": width})).spec for width in (256, 2**40))
+    check_room(partial(assemble, spec, 50, 60), spec, torch.device("cpu"))
+    with pytest.raises(UserError, match="GB of memory to train") as caught:
+        check_room(partial(assemble, huge, 50, 60), huge, torch.device("cpu"))
+    assert f"embed.width={2**40}" in caught.value.where
+    assert "smaller widths" in caught.value.todo
 
 
 def test_a_list_of_pairs_is_learned_and_predicted(tmp_path: Path) -> None:

@@ -159,6 +159,7 @@ def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus) -> d
         "valid_fingerprint": prepared.valid_fingerprint,
         "training_pairs": len(corpus),
         "valid_pairs": len(prepared.valid),
+        "source_tabs": "\t" in prepared.survey.source.characters,
         "init": str(job.init) if job.init else None,
         "command": job.command,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from weft.learn import checkpoint, snapshot
 from weft.learn.folder import RunFolder
 from weft.learn.loop import FINAL_EVALUATIONS, Trainer
 from weft.learn.report import Log, Reporter
+from weft.learn.room import check_room
 from weft.learn.validate import Validator
 from weft.learn.world import World, join_world
 from weft.look.card import card
@@ -23,7 +25,7 @@ from weft.nn.assemble import assemble
 from weft.nn.model import Seq2Seq
 from weft.opening import Job, Ready, asked_for, go_on, start
 from weft.score.metrics import signatures
-from weft.serve.predictor import Predictor, make_plan
+from weft.serve.predictor import Predictor, best_weights, make_plan
 
 FINAL_PAIRS = 2000  # validation pairs that the finished model is scored on
 
@@ -45,9 +47,10 @@ def run_job(job: Job, reporter: Reporter) -> Path:
             with _locked_by_first(folder, world):
                 try:
                     _train(ready, folder, world, reporter, job.init)
-                except Exception:
+                except Exception as error:
                     if world.first and not going_on:
                         folder.give_up()
+                    folder.explain(error)
                     raise
     finally:
         reporter.close()
@@ -59,6 +62,7 @@ def _locked_by_first(folder: RunFolder, world: World) -> AbstractContextManager[
 
 
 def _check_start(job: Job, folder: RunFolder) -> None:
+    folder.check_free()
     if not job.pairs:
         what = "there is no run to resume, and no pairs to start one" if job.resume else "no pairs are given"
         raise UserError(what, str(folder.path) if job.resume else "PAIRS", "name a pairs file: weft train pairs.tsv")
@@ -80,8 +84,10 @@ def _default_out(job: Job) -> Path:
 def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, init: Path | None) -> None:
     spec = ready.spec
     give_back()  # what reading and encoding needed
+    make = partial(assemble, spec, len(ready.source), len(ready.target))
+    check_room(make, spec, world.device)
     torch.manual_seed(spec.train.seed)
-    model = assemble(spec, len(ready.source), len(ready.target)).to(world.device)
+    model = make().to(world.device)
     validator = Validator.of(ready.prepared.valid, ready.source, ready.target, spec.train.batch_tokens)
     greedy = make_plan(spec.search.model_copy(update={"kind": "greedy"}), ready.target)
     trainer = Trainer(spec, model, ready.corpus, validator, greedy, folder, world, reporter)
@@ -96,8 +102,11 @@ def _restore(trainer: Trainer, folder: RunFolder, world: World, reporter: Report
     """From the run's own last checkpoint; of a new run from the weights of `init`, if any."""
     saved = checkpoint.load_last(folder.checkpoints, reporter.note)
     if saved is None:
+        log = Log(folder.log)
+        if log.bytes:
+            reporter.note(f"there is no checkpoint in {folder.checkpoints}: training starts from the beginning")
         if world.first:
-            Log(folder.log).cut(0)
+            log.cut(0)
         if init is not None:
             snapshot.put_weights(Predictor.load(init).model.state_dict(), trainer.model)
             trainer.average.reset()
@@ -135,7 +144,7 @@ def _final_scores(
     ready: Ready, folder: RunFolder, model: Seq2Seq[Any], validator: Validator, trainer: Trainer
 ) -> dict[str, Any]:
     progress, spec = trainer.progress, ready.spec
-    snapshot.put_weights(checkpoint.load(folder.path / "best", weights_only=True).weights, model)
+    snapshot.put_weights(best_weights(folder), model)
     part = validator.part(_affordable(trainer, len(validator.pairs)))
     found = part.evaluate(model, make_plan(spec.search, ready.target), trainer.world.device)
     search = spec.search

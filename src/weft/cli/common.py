@@ -29,6 +29,13 @@ def complain(text: str, label: str = "error") -> None:
     print(f"{label}: {text}", file=sys.stderr)
 
 
+def note_unseen(marks: set[str]) -> None:
+    """Tags and features that a run was never trained with: it answers all the same, but knows nothing of them."""
+    if marks:
+        shown = " ".join(sorted(marks)[:5]) + (" …" if len(marks) > 5 else "")
+        complain(f"tags and features that training never saw: {len(marks):,}: {shown}", label="note")
+
+
 def write_line(text: str) -> None:
     """A line of results to stdout; the end, without a word, when nobody reads any more (`weft predict … | head`)."""
     try:
@@ -88,7 +95,7 @@ def table(columns: list[str], rows: list[list[str]], words: bool = False) -> Any
     made = Table(box=box.SIMPLE_HEAD)
     for place, name in enumerate(columns):
         least = max([len(row[0]) for row in rows], default=0) if place == 0 else None  # names can be copied
-        made.add_column(name, justify="left" if words or place == 0 else "right", min_width=least)
+        made.add_column(name, justify="left" if words or place == 0 else "right", min_width=least, overflow="fold")
     for row in rows:
         made.add_row(*(Text(cell) for cell in row))
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
@@ -63,17 +63,31 @@ def check(
 
 
 def explain(spec: Any, prefix: str = "") -> dict[str, str]:
-    """The text under each field, by dotted key."""
+    """The text under each field, with the values it may have if they are listed, by dotted key."""
     from pydantic import BaseModel
 
     helps: dict[str, str] = {}
     for name, info in type(spec).model_fields.items():
-        below = spec.__dict__[name]
+        below, key = spec.__dict__[name], f"{prefix}{name}"
         if isinstance(below, BaseModel):
-            helps |= explain(below, f"{prefix}{name}.")
+            helps |= explain(below, f"{key}.")
+            families = [family.model_fields["kind"].annotation for family in get_args(info.annotation)]
+            if families:
+                helps[f"{key}.kind"] += _one_of([value for family in families for value in _values(family)])
         else:
-            helps[f"{prefix}{name}"] = info.description or ""
+            helps[key] = (info.description or "") + _one_of(_values(info.annotation))
     return helps
+
+
+def _values(annotation: Any) -> list[str]:
+    """The names that a type lists."""
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    return [value for part in get_args(annotation) for value in _values(part)]
+
+
+def _one_of(values: list[str]) -> str:
+    return f" One of: {', '.join(values)}." if len(values) > 1 else ""
 
 
 def _shown(value: Any) -> str:

@@ -52,23 +52,9 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
 
     prepared = Prepared(Files(tuple(paths), tuple(valid), columns, "skip"))
     survey = prepared.survey
-    rows = []
-    for name, side in (("source", survey.source), ("target", survey.target)):
-        letters = "".join(c for c in list(side.characters)[:24] if c.isprintable())
-        rows.append(
-            [name, f"{side.mean:.1f}", f"{side.longest:,}", f"{side.mean_words:.1f}", f"{side.distinct_words:,}",
-             f"{len(side.characters):,}", letters]
-        )  # fmt: skip
-    columns_ = [
-        "side",
-        "mean length",
-        "longest",
-        "mean words",
-        "distinct words",
-        "distinct characters",
-        "most frequent",
-    ]
-    common.show(f"{survey.pairs:,} pairs (lengths in characters)", common.table(columns_, rows))
+    sides = [_numbers(survey.source), _numbers(survey.target)]
+    rows = [[name, *(side[name] for side in sides)] for name in sides[0]]
+    common.show(f"{survey.pairs:,} pairs (lengths in characters)", common.table(["", "source", "target"], rows))
     if survey.marks:
         common.show(f"tags and features: {len(survey.marks)}: {' '.join(survey.marks[:20])}")
     common.show(
@@ -81,6 +67,18 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
     rows = [list(reason) for reason in chosen.reasons]
     common.show("what training would choose", common.table(["setting", "value", "because"], rows, words=True))
     _examples(prepared, compose(("autopilot", chosen.layer)).spec)
+
+
+def _numbers(side: Any) -> dict[str, str]:
+    """One side of the survey, by name."""
+    return {
+        "mean length": f"{side.mean:.1f}",
+        "longest": f"{side.longest:,}",
+        "mean words": f"{side.mean_words:.1f}",
+        "distinct words": f"{side.distinct_words:,}",
+        "distinct characters": f"{len(side.characters):,}",
+        "most frequent": "".join(c for c in list(side.characters)[:24] if c.isprintable()),
+    }
 
 
 def _examples(prepared: Any, spec: Any) -> None:

@@ -55,6 +55,7 @@ def evaluate(
         common.complain(note, label="note")
     if reading.skipped:
         common.complain(f"bad rows left out: {reading.skipped:,}; the first is {reading.bad[0]}", label="note")
+    common.note_unseen(loaded.predictor.unseen_marks(rows))
     with common.progress("evaluating", len(rows)) as tick:
         found = loaded.evaluate(rows, search=search, tick=tick)
     result: dict[str, Any] = {**found.metrics, "n": found.n, "signatures": found.signatures}

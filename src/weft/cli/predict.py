@@ -13,10 +13,15 @@ import typer
 from weft.cli import common
 
 if TYPE_CHECKING:
+    from weft.api import Run
     from weft.core.errors import UserError
     from weft.core.kinds import Pair
+    from weft.search.decode import Plan
     from weft.serve.predictor import Prediction
 
+    Chunk = tuple[list[Pair], UserError | None]
+
+LOOKED_AT = 20  # lines, to see whether they are pairs rather than sources
 CHUNK = 2048  # lines read, sorted by length and decoded together; one by one from a terminal
 
 
@@ -52,6 +57,7 @@ def predict(
     """
     from weft.api import load
     from weft.core.errors import UserError
+    from weft.data.formats import kind_of
     from weft.data.pairs import read_inputs
 
     if format not in ("text", "tsv", "jsonl"):
@@ -64,22 +70,43 @@ def predict(
     search = loaded.search(changes)
     if nbest > 1 and search.kind == "greedy":
         raise UserError("greedy search finds one output", f"--nbest {nbest}", "use --beam or --sample for several")
-    predictor = loaded.predictor
-    plan = predictor.plan(search, nbest, prefix)
+    plan = loaded.predictor.plan(search, nbest, prefix)
     inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest)
     size = 1 if file == "-" and sys.stdin.isatty() else CHUNK
-    done = 0
-    for chunk, problem in _chunks(inputs, size):
-        for place, prediction in enumerate(predictor.predict(chunk, plan, first_line=done)):
-            for line in _lines(prediction, format, done + place + 1):
-                common.write_line(line)
-        common.flush()
-        done += len(chunk)
-        if problem is not None:
-            raise problem
+    _answer(loaded, _chunks(inputs, size), plan, format, plain=kind_of(file) == "")
 
 
-def _chunks(inputs: Iterator[Pair], size: int) -> Iterator[tuple[list[Pair], UserError | None]]:
+def _answer(run: Run, chunks: Iterator[Chunk], plan: Plan, format: str, plain: bool) -> None:
+    """Write the outputs, chunk by chunk; what is strange about the inputs is noted once."""
+    done, unseen = 0, set[str]()
+    try:
+        for chunk, problem in chunks:
+            if plain and not done:
+                _note_tabs(chunk[:LOOKED_AT], run)
+            unseen |= run.predictor.unseen_marks(chunk)
+            for place, prediction in enumerate(run.predictor.predict(chunk, plan, first_line=done)):
+                for line in _lines(prediction, format, done + place + 1):
+                    common.write_line(line)
+            common.flush()
+            done += len(chunk)
+            if problem is not None:
+                raise problem
+    finally:
+        common.note_unseen(unseen)
+
+
+def _note_tabs(first: list[Pair], run: Run) -> None:
+    """Lines with a tab, where training had no source with one, are pairs most likely."""
+    lines = [pair.source for pair in first if pair.source.strip()]
+    if lines and all("\t" in line for line in lines) and not run.folder.known_facts().get("source_tabs"):
+        common.complain(
+            "every line has a tab, but no source in training had one: each line is taken whole as a source; "
+            "if the source ends at the first tab, give that part alone (`cut -f1`), or name the file .tsv",
+            label="note",
+        )
+
+
+def _chunks(inputs: Iterator[Pair], size: int) -> Iterator[Chunk]:
     """Some inputs at a time; those before a line that cannot be read come with the problem, and are not lost."""
     from weft.core.errors import UserError
 

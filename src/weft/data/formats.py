@@ -68,12 +68,13 @@ class Judge:
     skip: bool = False
     training: bool = True  # the rows are pairs to learn from, so that --on-bad-line and the column flags exist
     latest: str = ""
+    advice: str = ""  # about the latest
 
     def bad(self, where: str, fault: Fault) -> None:
         if not self.skip:
             way_out = ", or leave such rows out with --on-bad-line skip" if self.training else ""
             raise UserError(fault.what, where, fault.todo + way_out)
-        self.latest = f"{where}: {fault.what}"
+        self.latest, self.advice = f"{where}: {fault.what}", fault.todo
         self.reading.skipped += 1
         if len(self.reading.bad) < 10:
             self.reading.bad.append(self.latest)

@@ -112,7 +112,7 @@ def _pairs(
         tag = cells[tag_at].strip() if tag_at else ""
         yield Pair(source, target, tag, _split_features(cells[features_at]) if features_at else ())
     if reading.rows == rows_before:
-        raise _no_rows(table.names[0], reading.skipped - skipped_before, judge.latest)
+        raise _no_rows(table.names[0], reading.skipped - skipped_before, judge)
 
 
 def _fault_of(source: str, target: str, longest: int) -> tuple[int, Fault]:
@@ -129,10 +129,10 @@ def _too_long(role: str, text: str, longest: int) -> Fault:
     return Fault(f"the {role} has {len(text):,} characters, the limit is {longest:,}", "cut or split it")
 
 
-def _no_rows(name: str, skipped: int, latest: str) -> UserError:
+def _no_rows(name: str, skipped: int, judge: Judge) -> UserError:
     if skipped:
-        todo = "mend the file, or check --source, --target and the format that its name tells"
-        return UserError(f"every row is bad ({skipped:,} left out); the last: {latest}", name, todo)
+        todo = f"{judge.advice}; or check --source, --target and the format that its name tells"
+        return UserError(f"every row is bad ({skipped:,} left out); the last: {judge.latest}", name, todo)
     return UserError("the file is empty: it has no row of data", name, "give a file with one pair on each line")
 
 

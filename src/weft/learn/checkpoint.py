@@ -49,7 +49,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     aside = folder / f".{final.name}.part"
     shutil.rmtree(aside, ignore_errors=True)
     try:
-        aside.mkdir(parents=True)
+        folder.mkdir(exist_ok=True)  # and not the run folder: if that is gone, it was removed
+        aside.mkdir()
         save_file(checkpoint.weights, aside / WEIGHTS)
         save_file(checkpoint.optimiser, aside / OPTIMISER)
         _readable(aside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -19,7 +20,8 @@ from weft.settings import compose, flatten
 from weft.spec import Spec
 
 FORMAT = 1
-OWN = {"lock", "choices.json", "source.json", "target.json", "data.json"}  # what a start that was killed may leave
+TOKENISERS = ("source.json", "target.json")
+OWN = {"lock", "choices.json", "data.json", *TOKENISERS}  # what a start that was killed may leave
 
 
 class RunFolder:
@@ -49,6 +51,9 @@ class RunFolder:
             return
         except OSError as error:
             raise self._unusable(error) from None
+        if self.checkpoints.name in strangers:
+            todo = "restore spec.yaml from a copy, or choose another --out"
+            raise UserError("this folder holds a run whose spec.yaml is missing", str(self.path), todo)
         if strangers:
             raise UserError(
                 f"the output folder is not empty (it holds {', '.join(sorted(strangers)[:3])})",
@@ -72,6 +77,16 @@ class RunFolder:
 
     def _unusable(self, error: OSError) -> UserError:
         return UserError(f"the output folder cannot be used: {error.strerror}", str(self.path), "choose another --out")
+
+    def explain(self, error: Exception) -> None:
+        """Say it in three parts, if training ended because of its folder."""
+        if not self.path.exists():
+            what = "the run folder was removed while training went on"
+            raise UserError(what, str(self.path), "train again, and keep the folder until it is done") from error
+        if isinstance(error, OSError):
+            what = f"the run folder cannot be used any more: {error.strerror or error}"
+            todo = "see to the disk and the folder, then go on with --resume"
+            raise UserError(what, str(error.filename or self.path), todo) from error
 
     def need_run(self) -> None:
         if not self.path.exists():
@@ -122,12 +137,8 @@ class RunFolder:
     def _yaml(self) -> dict[str, Any]:
         try:
             content = yaml.safe_load(self.spec_file.read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"the settings of this run cannot be read: {' '.join(str(error).split())}",
-                str(self.spec_file),
-                "restore the file from a copy",
-            ) from None
+        except (OSError, yaml.YAMLError, ValueError) as error:
+            raise _unreadable("the settings", self.spec_file, error) from None
         return content if isinstance(content, dict) else {}
 
     def read_choices(self) -> dict[str, Any]:
@@ -138,25 +149,39 @@ class RunFolder:
         return content
 
     def write_tokenisers(self, source: Tokeniser, target: Tokeniser) -> None:
-        self.write("source.json", source.to_json())
-        self.write("target.json", target.to_json())
+        for name, side in zip(TOKENISERS, (source, target)):
+            self.write(name, side.to_json())
 
     def read_tokenisers(self) -> tuple[Tokeniser, Tokeniser]:
+        sums = self.known_facts().get("sums", {})
         sides = []
-        for name in ("source.json", "target.json"):
-            path = self.path / name
+        for name in TOKENISERS:
+            path, todo = self.path / name, "restore the file from a copy, or train again"
             if not path.is_file():
-                raise UserError("a tokeniser of this run is missing", str(path), "restore the file, or train again")
-            sides.append(from_json(path.read_text(encoding="utf-8"), str(path)))
+                raise UserError("a tokeniser of this run is missing", str(path), todo)
+            content = path.read_bytes()
+            if name in sums and sums[name] != _sum(content):  # runs of an older Weft have no sums
+                raise UserError("a tokeniser of this run does not fit its checksum: it is damaged", str(path), todo)
+            sides.append(from_json(content, str(path)))
         return sides[0], sides[1]
 
     def write_facts(self, facts: Mapping[str, Any]) -> None:
-        """What the data were: fingerprints and counts."""
-        self.write("data.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+        """What the data were: fingerprints and counts; and the sums of the tokenisers, which are there already."""
+        sums = {name: _sum((self.path / name).read_bytes()) for name in TOKENISERS}
+        self.write("data.json", json.dumps({**facts, "sums": sums}, indent=1, ensure_ascii=False) + "\n")
 
     def read_facts(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.facts_file.read_text(encoding="utf-8"))
+        try:
+            content: dict[str, Any] = json.loads(self.facts_file.read_text(encoding="utf-8"))
+            if not {"pairs", "fingerprint", "valid_fingerprint"} <= set(content):
+                raise ValueError("the fingerprints are not in it")
+        except (OSError, ValueError, TypeError) as error:
+            raise _unreadable("the facts about the data", self.facts_file, error) from None
         return content
+
+    def known_facts(self) -> dict[str, Any]:
+        """The facts, or none: a run can predict without them."""
+        return self.read_facts() if self.facts_file.exists() else {}
 
     def write(self, name: str, text: str) -> None:
         """Whole or not at all."""
@@ -166,6 +191,16 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(self.path / name)
+
+
+def _unreadable(what: str, path: Path, error: Exception) -> UserError:
+    reason = (error.strerror if isinstance(error, OSError) else None) or " ".join(str(error).split())
+    todo = "restore the file from a copy, or train anew into another --out"
+    return UserError(f"{what} of this run cannot be read: {reason}", str(path), todo)
+
+
+def _sum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -73,12 +73,27 @@ class Quiet:
     def close(self) -> None: ...
 
 
+class _Best:
+    """The best score so far. An equal score with a lower loss is kept as the best, but is not told as better."""
+
+    def __init__(self) -> None:
+        self._score: float | None = None
+        self.text = ""  # what a report ends with
+
+    def told(self, line: dict[str, Any]) -> str:
+        """An evaluation, with a mark if its score beats those before it."""
+        star = "  ← best so far" if line["best"] and line["best_score"] != self._score else ""
+        self._score = line["best_score"]
+        self.text = f" · best {line['metric']} {line['best_score']:.2f}"
+        return f"{describe_evaluation(line)}{star}"
+
+
 class Plain:
     """One line a report, for files and pipes."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._best, self._doing, self._tenths, self._said = "", "", -1, 0.0
+        self._stream, self._best = stream or sys.stderr, _Best()
+        self._doing, self._tenths, self._said = "", -1, 0.0
 
     def _say(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
@@ -99,11 +114,10 @@ class Plain:
         """Not more often than people read."""
         if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
             self._said = time.monotonic()
-            self._say(f"{describe(line)}{self._best}")
+            self._say(f"{describe(line)}{self._best.text}")
 
     def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
-        self._best = f" · best {line['metric']} {line['best_score']:.2f}"
-        self._say(describe_evaluation(line))
+        self._say(self._best.told(line))
         for example in examples:
             self._say(f"  {mark(example)} {short(example.source)} → {short(example.said)}{wanted(example)}")
 
@@ -121,7 +135,7 @@ class Live:
         columns = TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[text]}")
         self._bar = Progress(*columns, console=self._console, transient=True)
         self._task = self._bar.add_task("training", total=1.0, text="", visible=False)
-        self._best = ""
+        self._best = _Best()
         self._bar.start()
 
     def note(self, text: str) -> None:
@@ -131,12 +145,11 @@ class Live:
         self._bar.update(self._task, description=doing, completed=share, text=f"{rows:,} rows", visible=share < 1)
 
     def report(self, line: dict[str, Any]) -> None:
-        text = f"{describe(line)}{self._best}"
+        text = f"{describe(line)}{self._best.text}"
         self._bar.update(self._task, description="training", completed=line["share"], text=text, visible=True)
 
     def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
-        self._best = f" · best {line['metric']} {line['best_score']:.2f}"
-        self._console.print(_plain(describe_evaluation(line)))
+        self._console.print(_plain(self._best.told(line)))
         for example in examples:
             colour = "green" if example.right else "red"
             source, output = _plain(short(example.source)), _plain(short(example.said))
@@ -163,9 +176,8 @@ def describe(line: dict[str, Any]) -> str:
 
 
 def describe_evaluation(line: dict[str, Any]) -> str:
-    star = "  ← best so far" if line["best"] else ""
     metrics = " · ".join(f"{name} {line[name]:.2f}" for name in ("exact", "cer", "ter", "bleu", "chrf"))
-    return f"validation at step {line['step']:,}: loss {line['loss']:.3f} · {metrics}{star}"
+    return f"validation at step {line['step']:,}: loss {line['loss']:.3f} · {metrics}"
 
 
 def mark(example: Example) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from weft.core.errors import UserError
 from weft.core.kinds import UNKNOWN, Batch, Hypothesis, Pair
 from weft.core.trace import trace
-from weft.data.tokens import Tokeniser
+from weft.data.tokens import Tokeniser, marks_of
 from weft.learn import checkpoint, snapshot
 from weft.learn.folder import RunFolder
 from weft.learn.world import pick_device
@@ -81,8 +81,12 @@ class Predictor:
         source, target = folder.read_tokenisers()
         device = pick_device(spec.train.device)
         model = assemble(spec, len(source), len(target))
-        snapshot.put_weights(_best_weights(folder), model)
+        snapshot.put_weights(best_weights(folder), model)
         return cls(spec, source, target, model.to(device).eval(), device)
+
+    def unseen_marks(self, pairs: Iterable[Pair]) -> set[str]:
+        """The tags and features that training never saw."""
+        return {mark for pair in pairs for mark in marks_of(pair)} - set(self.source.marks)
 
     def plan(self, search: Search | None = None, nbest: int = 1, prefix: str = "") -> Plan:
         return make_plan(search or self.spec.search, self.target, nbest, prefix)
@@ -160,7 +164,7 @@ def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "
     return Plan(**settings, nbest=nbest, rules=rules)
 
 
-def _best_weights(folder: RunFolder) -> dict[str, torch.Tensor]:
+def best_weights(folder: RunFolder) -> dict[str, torch.Tensor]:
     """The weights that `best` leads to; if they are damaged, those of the newest whole checkpoint, with a warning."""
     best = folder.path / "best"
     newest = [folder.checkpoints / checkpoint.name_of(step) for step in reversed(checkpoint.steps(folder.checkpoints))]

@@ -1,0 +1,37 @@
+"""Whether a model that is to be trained fits into the memory of the machine, told before it is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from weft.core.errors import UserError
+from weft.settings import flatten
+from weft.spec import Spec
+
+BYTES = 20  # of memory for each parameter: itself, its gradient, two moments and the running average
+
+
+def check_room(make: Callable[[], nn.Module], spec: Spec, device: torch.device) -> None:
+    """Refuse a model that cannot fit even if nothing else is in memory. (Batches need room, too: this is the least.)"""
+    with torch.device("meta"):  # shapes without numbers
+        parameters = sum(p.numel() for p in make().parameters())
+    needed, there = parameters * BYTES, _memory(device)
+    if needed > there:
+        sizes = [f"{k}={v}" for k, v in flatten(spec.model_dump()) if k.endswith((".width", ".inner", ".layers"))]
+        raise UserError(
+            f"a model of {parameters:,} parameters needs {needed / 1e9:,.1f} GB of memory to train, "
+            f"and there are {there / 1e9:,.1f} GB",
+            f"settings {', '.join(s for s in sizes if not s.startswith('search.'))}",
+            "choose smaller widths or fewer layers, such as --set encoder.width=256",
+        )
+
+
+def _memory(device: torch.device) -> int:
+    """The bytes that the device has, used or not."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
