@@ -20,6 +20,11 @@ from weft.spec import (
 
 def check(spec: Spec) -> None:
     """Raises ValueError for the first thing that does not fit."""
+    if spec.data.tag_at != "start" and spec.data.tag is None:
+        raise ValueError(
+            f"data.tag_at={spec.data.tag_at} places a tag, but data.tag names no column; "
+            "give the tag's column with --tag, or leave data.tag_at out"
+        )
     _check_head(spec)
     _check_bridge(spec)
     _check_attention(spec)

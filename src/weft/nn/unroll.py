@@ -123,11 +123,12 @@ class Reader(nn.Module):
             states = self._read(ahead, entering)
             if len(self.backwards):
                 back = self._read(self.backwards[place], reverse_real(entering, mask))
-                final.append(torch.cat([last_real(states, mask), last_real(back, mask)], dim=-1))
+                last = torch.cat([last_real(states, mask), last_real(back, mask)], dim=-1)
                 states = torch.cat([states, reverse_real(back, mask)], dim=-1)
             else:
-                final.append(last_real(states, mask))
+                last = last_real(states, mask)
             x = layer.leave(x, states)
+            final.append(layer.norm(last))
         return x, tuple(final)
 
     @staticmethod

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn.functional import elu
 
 Weigher = Callable[[Tensor], Tensor]
 
@@ -51,6 +50,5 @@ def sparsemax(scores: Tensor) -> Tensor:
 
 
 def kernel(scores: Tensor) -> Tensor:
-    """κ(sᵢ) / Σ κ(sⱼ), κ(s) = elu(s) + 1: on rbf, the Gaussian kernel divided by its sum."""
-    values = elu(scores) + 1
-    return values / values.sum(-1, keepdim=True).clamp(min=1e-20)
+    """κ(sᵢ) / Σ κ(sⱼ), κ(s) = exp(s) for s ≤ 0 and 1 + s above: on rbf, the Gaussian kernel divided by its sum."""
+    return softmax(torch.where(scores > 0, torch.log1p(scores.clamp(min=0)), scores))  # of log κ, which cannot vanish
