@@ -79,13 +79,13 @@ class RunFolder:
         return UserError(f"the output folder cannot be used: {error.strerror}", str(self.path), "choose another --out")
 
     def explain(self, error: Exception) -> None:
-        """Say it in three parts, if training ended because of its folder."""
+        """Say it in three parts, if training ended because of its files."""
         if not self.path.exists():
             what = "the run folder was removed while training went on"
             raise UserError(what, str(self.path), "train again, and keep the folder until it is done") from error
         if isinstance(error, OSError):
-            what = f"the run folder cannot be used any more: {error.strerror or error}"
-            todo = "see to the disk and the folder, then go on with --resume"
+            what = f"a file that training needs cannot be used any more: {error.strerror or error}"
+            todo = "see to the file, its folder and the disk, then go on with --resume"
             raise UserError(what, str(error.filename or self.path), todo) from error
 
     def need_run(self) -> None:
