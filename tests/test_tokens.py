@@ -121,6 +121,13 @@ def test_a_saved_tokeniser_is_the_same_when_read_again(kind: str, tmp_path: Path
     assert again.encode_all(AWKWARD) == made.encode_all(AWKWARD)
 
 
+def test_a_tokeniser_of_a_run_that_does_not_say_where_the_tag_stands_has_it_first() -> None:
+    content = json.loads(learn("characters", 0, ["abc"], ["<fr>"]).to_json())
+    del content["tag_at"]
+    ids = from_json(json.dumps(content), "tokens.json").encode_sources([Pair("abc", tag="fr")])[0]
+    assert ids[0] == len(SPECIALS)
+
+
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_subwords_have_at_most_the_size_that_was_asked(kind: str) -> None:
     made = learned(kind)

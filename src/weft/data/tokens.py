@@ -249,7 +249,7 @@ def from_json(text: str | bytes, where: str) -> Tokeniser:
 
 def _loaded(content: dict[str, Any]) -> Tokeniser:
     made = _of_kind(content)
-    made.tag_at = content["tag_at"]
+    made.tag_at = content.get("tag_at", "start")  # runs of an older Weft do not say it
     return made
 
 
