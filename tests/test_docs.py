@@ -61,9 +61,12 @@ def test_every_command_of_the_readme_is_understood(command: str, monkeypatch: py
 
 
 def test_the_readme_names_every_setting_value_it_lists() -> None:
-    from weft.nn.assemble import BRIDGES, CELLS, POSITIONS, SCORES
+    from weft.learn.feeding import SCHEDULES
+    from weft.learn.objectives import OBJECTIVES
+    from weft.nn import assemble as parts
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for table in (BRIDGES, CELLS, POSITIONS, SCORES):
+    tables = [parts.BRIDGES, parts.CELLS, parts.POSITIONS, parts.SCORES, parts.WEIGHERS, parts.PROJECTIONS]
+    for table in (*tables, parts.JOINS, parts.HEADS, SCHEDULES, OBJECTIVES):
         for name in table:
-            assert re.search(rf"\b{name}\b", text), name
+            assert re.search(rf"(?<![\w-]){name}(?![\w-])", text), name

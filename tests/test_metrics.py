@@ -117,7 +117,7 @@ def test_lines_that_cannot_be_scored_are_refused(
 
 @pytest.mark.parametrize("name", BETTER)
 def test_better_follows_the_direction_of_the_metric(name: str) -> None:
-    higher = name in {"exact", "bleu", "chrf"}
+    higher = name in {"exact", "bleu", "chrf", "accuracy"}
     assert is_better(name, 2.0, 1.0) is higher
     assert is_better(name, 1.0, 2.0) is not higher
     assert not is_better(name, 1.0, 1.0)

@@ -199,12 +199,14 @@ def test_a_state_handed_over_as_it_is_needs_equal_widths(kind: str) -> None:
     assert made("bridge.kind=projected", "encoder.width=64", "decoder.width=32")
 
 
-@pytest.mark.parametrize("score", ["dot", "scaled"])
+@pytest.mark.parametrize("score", ["dot", "scaled", "rbf", "cosine"])
 def test_a_score_without_weights_needs_equal_widths(score: str) -> None:
-    error = complaint(f"decoder.attention.score={score}", "encoder.width=64", "decoder.width=32")
-    assert error.what.startswith(f"decoder.attention.score={score} multiplies states as they are")
-    assert error.todo == "make them equal or use bilinear or additive"
-    assert made("decoder.attention.score=bilinear", "encoder.width=64", "decoder.width=32")
+    widths = "encoder.width=64", "decoder.width=32"
+    error = complaint(f"decoder.attention.score={score}", *widths)
+    assert error.what.startswith(f"decoder.attention.score={score} compares states as they are")
+    assert error.todo == "make them equal, set decoder.attention.project=linear, or use bilinear or additive"
+    assert made(f"decoder.attention.score={score}", "decoder.attention.project=linear", *widths)
+    assert made("decoder.attention.score=bilinear", *widths)
 
 
 @pytest.mark.parametrize("bridge", ["bridge.kind=last", "bridge.give=every"])
@@ -214,17 +216,12 @@ def test_a_bridge_to_a_transformer_is_refused(bridge: str) -> None:
     assert error.todo == "leave bridge out or set decoder.kind=recurrent"
 
 
-@pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_a_transformer_without_positions_is_refused(side: str) -> None:
-    error = complaint(f"{side}.kind=transformer", "embed.positions=none")
-    assert error.what == f"{side}.kind=transformer cannot tell places apart with embed.positions=none"
-    assert error.todo == "set embed.positions to sinusoid or rotary"
-
-
-def test_rotary_positions_need_a_transformer() -> None:
-    error = complaint("embed.positions=rotary")
-    assert error.what.startswith("embed.positions=rotary turns the queries and keys of a Transformer")
-    assert error.todo == "set embed.positions to none or sinusoid"
+@pytest.mark.parametrize("positions", ["relative", "bucketed", "rotary", "alibi"])
+def test_positions_within_self_attention_need_a_transformer(positions: str) -> None:
+    error = complaint(f"embed.positions={positions}")
+    assert error.what.startswith(f"embed.positions={positions} acts within a Transformer's self-attention")
+    assert error.todo == "set embed.positions to none, sinusoid, sinusoid-concat or learned"
+    assert made(f"embed.positions={positions}", "encoder.kind=transformer")
 
 
 def test_rotary_positions_need_an_even_width_per_head() -> None:
