@@ -98,7 +98,10 @@ def compare(
         on_bad_line="skip" if common.on_bad_line() == "skip" else None,
         command=command_line(),
     )
-    common.show(common.table(*done.table()), HOW, "")
+    shown = common.table(*done.table())
+    for column in shown.columns:
+        column.justify = "left" if column.header in (*done.word_columns, "note") else column.justify
+    common.show(shown, HOW, "")
     common.show(
         f"table {done.path / 'README.md'} · pictures score-time.png, score-length.png · runs {done.path / 'runs'}"
     )

@@ -113,12 +113,25 @@ def layers_of(base: Base, settings: Mapping[str, Any]) -> Layers:
     follow = [*(WITH_KINDS if kinds != own else ()), *(WITH_TOKENS if _cuts(base, cell) else ())]
     if not follow:
         return Layers(base.chosen.layer, base.file_layer, merge(base.flag_layer, cell))
-    given = merge(base.file_layer, base.flag_layer, nest({f"{s}.kind": kind for s, kind in kinds.items()}), cell)
-    fresh = dict(flatten(choose(base.survey, given, base.speed).layer))
+    fresh = _fresh(base, cell, kinds)
     kept = {key: value for key, value in flatten(base.chosen.layer) if key not in follow}
     layers = Layers(nest({**fresh, **kept}), base.file_layer, base.flag_layer)
     changed = {side: kind for side, kind in kinds.items() if kind != own[side]}
     return _inner_with_width(_without_strangers(layers, changed).changed(cell), fresh, changed)
+
+
+def _fresh(base: Base, cell: Layer, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """What the autopilot would choose for these kinds, and for each side as if both were of its kind."""
+
+    def chosen(of: Mapping[str, str]) -> dict[str, Any]:
+        as_kinds = nest({f"{side}.kind": kind for side, kind in of.items()})
+        given = merge(base.file_layer, base.flag_layer, cell, as_kinds)
+        return dict(flatten(choose(base.survey, given, base.speed).layer))
+
+    fresh = chosen(kinds)
+    for side, kind in kinds.items():
+        fresh |= {k: v for k, v in chosen(dict.fromkeys(SIDES, kind)).items() if k.startswith(f"{side}.")}
+    return fresh
 
 
 def _cuts(base: Base, cell: Layer) -> bool:

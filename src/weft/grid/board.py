@@ -96,9 +96,10 @@ class Board:
         from rich.text import Text
 
         made = Table(box=box.SIMPLE_HEAD, caption=doing or self.place(), caption_justify="left")
-        for name, justify in (("", "left"), ("seeds", "right"), (self.plan.metric, "right"), ("", "left")):
-            made.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
         rows, most = self.rows(), max(3, height - AROUND)
+        for place, name in enumerate(("", "seeds", self.plan.metric, "")):
+            least = max(len(name), *(len(row[place]) for row in rows)) if place < 3 else None  # the last one gives way
+            made.add_column(name, justify="right" if name else "left", no_wrap=True, min_width=least)
         for row in _fitting(rows, most):
             made.add_row(*(Text(text, style=_style(row)) for text in row))
         if len(rows) > most:
@@ -108,9 +109,8 @@ class Board:
 
 def _fitting(rows: list[Row], most: int) -> list[Row]:
     """The first rows, the one that is going on always among them."""
-    if len(rows) <= most or any(row[3].startswith("seed ") for row in rows[:most]):
-        return rows[:most]
-    return [*rows[: most - 1], *[row for row in rows if row[3].startswith("seed ")][:1]]
+    going = [row for row in rows[most:] if row[3].startswith("seed ")]
+    return [*rows[: most - 1], *going] if going else rows[:most]
 
 
 def _style(row: Row) -> str:

@@ -16,7 +16,7 @@ from weft.data.prepare import keep_given
 from weft.grid.budget import read_budget
 from weft.grid.page import write_page
 from weft.grid.plan import Asked, Plan, make_plan
-from weft.grid.rank import Row, ranked, table
+from weft.grid.rank import Row, ranked, table, what_heads
 from weft.grid.results import GridFolder, Result
 from weft.grid.runs import Comparing, make_runs, sets_of
 from weft.grid.variants import Variant, combinations, named, read_vary
@@ -45,6 +45,11 @@ class Compared:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Heads and rows of the ranked table, as text."""
         return table(self.plan, self.rows)
+
+    @property
+    def word_columns(self) -> list[str]:
+        """The heads of the columns that say what varies."""
+        return what_heads(self.plan)
 
     def _repr_html_(self) -> str:
         heads, rows = self.table()

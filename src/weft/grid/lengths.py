@@ -1,4 +1,4 @@
-"""Scores by the length of the source: classes of length, and the score in each."""
+"""Classes of source length, for scores by length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from weft.core.kinds import Pair
-from weft.score.metrics import METRICS
 from weft.spec import Spec
 
 Unit = Literal["characters", "words"]
@@ -56,15 +55,3 @@ def _joined(counted: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
         (low, _, n), (_, high, more) = counted[first : first + 2]
         counted = [*counted[:first], (low, high, n + more), *counted[first + 2 :]]
     return counted
-
-
-def by_length(pairs: Sequence[Pair], outputs: Sequence[str], metric: str, unit: Unit) -> list[LengthClass]:
-    """The score in each class of source length."""
-    lengths = [length_of(pair, unit) for pair in pairs]
-    made = []
-    for low, high in classes(lengths):
-        rows = [i for i, n in enumerate(lengths) if low <= n <= high]
-        if rows:
-            score = METRICS[metric].corpus([outputs[i] for i in rows], [[pairs[i].target] for i in rows])
-            made.append(LengthClass(low, high, len(rows), score))
-    return made

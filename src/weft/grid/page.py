@@ -8,7 +8,8 @@ from weft.data.prepare import counted
 from weft.grid.lengths import LengthClass
 from weft.grid.plan import Plan
 from weft.grid.rank import HOW, Row, table
-from weft.grid.results import GridFolder, Result, Scored
+from weft.grid.results import GridFolder, Result
+from weft.grid.scoring import Scored
 from weft.grid.variants import folder_name
 from weft.learn.report import clock
 from weft.settings import flatten
@@ -28,7 +29,7 @@ def page(name: str, plan: Plan, rows: Sequence[Row], pictures: Sequence[tuple[st
             "",
             f"{_what(plan)} Best: **{best.cell.variant.label}**, {plan.metric} {best.score:.2f}.",
             "",
-            *_markdown(*table(plan, rows)),
+            *markdown(*table(plan, rows)),
             "",
             HOW.replace("*", "\\*"),
             "",
@@ -58,7 +59,7 @@ def _what(plan: Plan) -> str:
     return f"{cells}, each trained for {budget} with {counted(len(plan.seeds), 'seed')}."
 
 
-def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A table; columns of numbers to the right."""
     numbers = [any(text[:1].isdigit() for row in rows for text in row[i : i + 1]) for i in range(len(heads))]
     return [
@@ -81,7 +82,7 @@ def _tests(plan: Plan, rows: Sequence[Row]) -> list[str]:
     for row in (row for row in rows if row.results):
         means = [_mean([result.tests[name].metrics[plan.metric] for result in row.results]) for name in names]
         made.append([row.cell.variant.label, *(f"{mean:.2f}" for mean in means)])
-    return ["## Other test sets", "", *_markdown(["", *names], made), ""]
+    return ["## Other test sets", "", *markdown(["", *names], made), ""]
 
 
 def _mean(values: Sequence[float | None]) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from weft.choose import Choices, choose
+from weft.choose import Choices
 from weft.core.errors import UserError
 from weft.data.prepare import Prepared
 from weft.grid.base import Base, Layers, find_base, layers_of
@@ -19,7 +19,6 @@ from weft.grid.lengths import Unit, unit_of
 from weft.grid.match import count_parameters, matched
 from weft.grid.variants import Variant, Vary
 from weft.opening import Job, asked_for, files_of, learn_tokenisers, merge, speed_for
-from weft.score.significance import METRICS_OF_LINES
 from weft.settings import Clash, Layer, put
 from weft.spec import Spec
 
@@ -143,19 +142,11 @@ def make_plan(asked: Asked, prepared: Prepared) -> Plan:
         asked.vary,
         base.chosen,
         base.spec.model_dump(mode="json"),
-        _metric(base),
+        base.spec.train.select,
         unit_of(base.spec),
         tuple(range(first, first + asked.seeds)),
         tuple(cells),
     )
-
-
-def _metric(base: Base) -> str:
-    """What checkpoints are selected by; where that is the loss, which is no sum over lines, the autopilot's metric."""
-    metric = base.spec.train.select
-    if metric in METRICS_OF_LINES:
-        return metric
-    return str(choose(base.survey, base.spec.model_dump(include={"source", "target"})).layer["train"]["select"])
 
 
 def _settled(variant: Variant, base: Base) -> Cell:

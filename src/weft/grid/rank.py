@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from weft.core.errors import WeftError
 from weft.data.prepare import counted
 from weft.grid.plan import Cell, Plan
@@ -15,7 +17,8 @@ from weft.grid.results import GridFolder, Result, read_outputs
 from weft.grid.variants import short_key, text_of
 from weft.learn.report import clock
 from weft.score.metrics import BETTER
-from weft.score.significance import standings
+from weft.score.significance import Array, numbers_of
+from weft.score.standings import standings
 
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 HOW = (
@@ -62,9 +65,7 @@ def ranked(plan: Plan, results: Sequence[Result], folder: GridFolder) -> list[Ro
         raise WeftError(
             f"no run of the comparison worked: {reason}", str(folder.path), "change what it says, then again"
         )
-    outputs = {name: [read_outputs(folder.run(name, r.seed)) for r in of] for name, of in done.items()}
-    references = [[target] for target in outputs[scored[0].name][0][1]]
-    found = standings([[said for said, _ in outputs[cell.name]] for cell in scored], references, plan.metric)
+    found = standings([[_numbers_of(result, folder) for result in done[cell.name]] for cell in scored], plan.metric)
     sign = -1 if BETTER[plan.metric] == "higher" else 1
     order = sorted(range(len(scored)), key=lambda i: (sign * found[i].mean, i))
     rows = []
@@ -76,6 +77,14 @@ def ranked(plan: Plan, results: Sequence[Result], folder: GridFolder) -> list[Ro
         reason = _failure(cell, results)
         rows.append(Row(cell, len(of), at.mean, at.low, at.high, p, best, *numbers, reason, tuple(of)))
     return rows + [Row(cell, 0, reason=_failure(cell, results)) for cell in plan.cells if not done[cell.name]]
+
+
+def _numbers_of(result: Result, folder: GridFolder) -> Array:
+    """What each validation pair (or block of pairs) of a run adds to the metric."""
+    if result.valid is not None and result.valid.blocks:
+        return np.array(result.valid.blocks)
+    outputs, targets = read_outputs(folder.run(result.cell, result.seed))
+    return numbers_of(outputs, [[target] for target in targets], result.metric)
 
 
 def _loss(results: Sequence[Result]) -> float:
@@ -95,9 +104,8 @@ def _failure(cell: Cell, results: Sequence[Result]) -> str:
 def table(plan: Plan, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """Heads and cells of the ranked table, as text."""
     keys = list(plan.vary)
-    named = [short_key(key, keys) for key in keys] or ["variant"]
     extra = sorted({width for row in rows for width in row.cell.widths})
-    heads = ["", *named, *extra, plan.metric, "95 %", "", "parameters", "tokens/s", "time", "seeds"]
+    heads = ["", *what_heads(plan), *extra, plan.metric, "95 %", "", "parameters", "tokens/s", "time", "seeds"]
     notes = any(row.reason for row in rows)
     made = [
         [str(place), *_what(row, keys), *(_width(row, key) for key in extra), *_numbers(row), *([row.reason] * notes)]
@@ -107,6 +115,11 @@ def table(plan: Plan, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
         if row.score is None:
             texts[0] = "✗"
     return heads + ["note"] * notes, made
+
+
+def what_heads(plan: Plan) -> list[str]:
+    """The varied keys, as short as they can be."""
+    return [short_key(key, list(plan.vary)) for key in plan.vary] or ["variant"]
 
 
 def _what(row: Row, keys: Sequence[str]) -> list[str]:

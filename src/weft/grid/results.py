@@ -24,19 +24,11 @@ from weft.core.errors import UserError
 from weft.core.kinds import Pair
 from weft.grid.lengths import LengthClass
 from weft.grid.plan import Plan
+from weft.grid.scoring import Scored
 from weft.learn.folder import RunFolder, differences
 from weft.learn.report import Log
 
 VALIDATION = "outputs.jsonl"
-
-
-@dataclass(frozen=True)
-class Scored:
-    """One run on one set of pairs."""
-
-    metrics: dict[str, float | None]
-    pairs: int
-    lengths: list[LengthClass]
 
 
 @dataclass(frozen=True)
@@ -70,7 +62,8 @@ class Result:
 
 
 def _scored(content: dict[str, Any]) -> Scored:
-    return Scored(content["metrics"], content["pairs"], [LengthClass(**c) for c in content["lengths"]])
+    lengths = [LengthClass(**one) for one in content["lengths"]]
+    return Scored(content["metrics"], content["pairs"], lengths, [(total, n) for total, n in content["blocks"]])
 
 
 class GridFolder:

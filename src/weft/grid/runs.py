@@ -17,9 +17,9 @@ from weft.api import Run
 from weft.core.errors import Interrupted, WeftError
 from weft.core.kinds import Pair
 from weft.data.pairs import Columns, read_pairs
-from weft.grid.lengths import by_length
 from weft.grid.plan import Asked, Cell, Plan, job_of
-from weft.grid.results import VALIDATION, GridFolder, Result, Scored, write_outputs
+from weft.grid.results import VALIDATION, GridFolder, Result, write_outputs
+from weft.grid.scoring import score_run
 from weft.grid.variants import folder_name
 from weft.grid.watch import RunReporter, Watcher
 from weft.learn.folder import RunFolder
@@ -110,9 +110,8 @@ def _score(comparing: Comparing, folder: RunFolder, started: Result) -> Result:
     scored = {}
     for name, pairs in comparing.sets.items():
         comparing.watcher.stage("scoring", len(pairs), 0.0)
-        found = run.evaluate(pairs)
-        write_outputs(folder, name, pairs, found.outputs)
-        scored[name] = Scored(dict(found.metrics), found.n, by_length(pairs, found.outputs, plan.metric, plan.unit))
+        scored[name], outputs = score_run(run, pairs, plan.metric, plan.unit)
+        write_outputs(folder, name, pairs, outputs)
     valid = scored.pop(VALIDATION)
     log = read_log(folder.log)
     final = next(line for line in reversed(log) if line.get("kind") == "final")

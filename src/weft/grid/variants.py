@@ -107,10 +107,10 @@ def _called(key: str, value: Any, vary: Mapping[str, Sequence[Any]]) -> str:
 
 
 def short_key(key: str, keys: Sequence[str]) -> str:
-    """The last part of a dotted key, or all of it where two keys end alike."""
-    leaf = key.rpartition(".")[2]
-    alone = sum(other.rpartition(".")[2] == leaf for other in keys) == 1
-    return leaf if alone else key.replace(".", " ")
+    """The last part of a dotted key (`decoder` of decoder.kind), or all of it where two keys end alike."""
+    said = {other: other.removesuffix(".kind").split(".") for other in (key, *keys)}
+    alone = sum(said[other][-1] == said[key][-1] for other in keys) == 1
+    return said[key][-1] if alone else " ".join(said[key])
 
 
 def folder_name(text: str) -> str:

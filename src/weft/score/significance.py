@@ -7,13 +7,8 @@ resample of the lines is a weighted sum of them: nothing is compared with a refe
     low, high = the 2.5th and 97.5th percentile of d_r
     p    = min(1, 2 · min(#{d_r ≤ 0} + 1, #{d_r ≥ 0} + 1) / (samples + 1)), two-sided
 
-`standings` ranks several systems that were each trained several times: a resample draws lines (the same for all) and
-trainings (each system's own), and a system's value is the mean over its drawn trainings. Since all are held against the
-best, their p are corrected for their number (Holm 1979).
-
-Limits: lines are taken as independent, and the data set as a sample of what matters; `paired_bootstrap` and `interval`
-do not see that seeds of training vary too. With few lines, or few trainings, the intervals are too narrow. The least p
-is 2 / (samples + 1).
+Limits: lines are taken as independent, and the data set as a sample of what matters; seeds of training vary too and
+are not seen here (but in standings.py). With few lines the intervals are too narrow. The least p is 2 / (samples + 1).
 """
 
 # N lines · R resamples · K numbers a line · G n-gram orders
@@ -28,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import did_you_mean
-from weft.score.metrics import BETTER, Outputs, References, character_edits, check_lines, is_hit, token_edits
+from weft.score.metrics import Outputs, References, character_edits, check_lines, is_hit, token_edits
 
 Array = NDArray[np.float64]
+Combine = Callable[[Array], Array]  # sums (R, K) -> metric (R,)
 
 _CHRF_ORDERS, _CHRF_BETA = 6, 2  # sacrebleu's defaults; test_metrics compares the values
 
@@ -54,21 +50,11 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A system among others: its mean over trainings with the 95 % interval, and p of being as good as the best."""
-
-    mean: float
-    low: float
-    high: float
-    p: float
-
-
-@dataclass(frozen=True)
 class _Statistics:
     """A metric taken apart: numbers for one line, and the metric from sums of such numbers."""
 
     line: Callable[[str, Sequence[str]], Sequence[int]]  # K numbers
-    combine: Callable[[Array], Array]  # (R, K) -> (R,)
+    combine: Combine
 
 
 def paired_bootstrap(
@@ -83,13 +69,13 @@ def paired_bootstrap(
     statistics = _statistics(metric)
     first_lines = _lines(first_outputs, references, statistics)  # (N, K)
     second_lines = _lines(second_outputs, references, statistics)  # (N, K)
-    first, second = _whole(first_lines, statistics), _whole(second_lines, statistics)
+    first, second = (whole(lines, statistics.combine) for lines in (first_lines, second_lines))
     # Side by side, so that both systems see the same resampled lines.
-    sums = _resampled_sums(np.hstack([first_lines, second_lines]), samples, seed)  # (R, 2K)
+    sums = resampled_sums(np.hstack([first_lines, second_lines]), samples, seed)  # (R, 2K)
     first_sums, second_sums = np.hsplit(sums, 2)
     differences = statistics.combine(first_sums) - statistics.combine(second_sums)  # (R,)
-    low, high = _middle_95(differences)
-    return Comparison(metric, first, second, first - second, low, high, _two_sided(differences))
+    low, high = middle_95(differences)
+    return Comparison(metric, first, second, first - second, low, high, two_sided(differences))
 
 
 def interval(
@@ -97,42 +83,13 @@ def interval(
 ) -> tuple[float, float]:
     """The 95 % bootstrap interval of one system's metric."""
     statistics = _statistics(metric)
-    sums = _resampled_sums(_lines(outputs, references, statistics), samples, seed)
-    return _middle_95(statistics.combine(sums))
+    sums = resampled_sums(_lines(outputs, references, statistics), samples, seed)
+    return middle_95(statistics.combine(sums))
 
 
-def standings(
-    systems: Sequence[Sequence[Outputs]], references: References, metric: str, samples: int = 5000, seed: int = 1
-) -> list[Standing]:
-    """Where each system stands, given the outputs of each of its trainings for the same lines."""
-    statistics = _statistics(metric)
-    lines = [_lines(outputs, references, statistics) for trainings in systems for outputs in trainings]  # (N, K) each
-    sums = np.hsplit(_resampled_sums(np.hstack(lines), samples, seed), len(lines))
-    scores = iter(np.stack([statistics.combine(s) for s in sums], axis=1).T)  # (R,) each
-    wholes = iter(_whole(one, statistics) for one in lines)
-    generator = np.random.default_rng(seed)
-    means = [float(np.mean([next(wholes) for _ in trainings])) for trainings in systems]
-    drawn = [_drawn_mean(np.stack([next(scores) for _ in trainings], axis=1), generator) for trainings in systems]
-    best = int(np.argmax(means) if BETTER[metric] == "higher" else np.argmin(means))
-    others = [place for place in range(len(systems)) if place != best]
-    p = dict(zip(others, _holm([_two_sided(drawn[best] - drawn[place]) for place in others])))
-    return [Standing(means[i], *_middle_95(drawn[i]), p.get(i, 1.0)) for i in range(len(systems))]
-
-
-def _drawn_mean(scores: Array, generator: np.random.Generator) -> Array:
-    """(R, S) scores of S trainings → (R,) means over S of them, drawn with replacement."""
-    picks = generator.integers(scores.shape[1], size=scores.shape)
-    means: Array = np.take_along_axis(scores, picks, axis=1).mean(axis=1)
-    return means
-
-
-def _holm(p: Sequence[float]) -> list[float]:
-    """Corrected for how many they are: the least times their number, the next times one fewer, never falling."""
-    adjusted, before = [1.0] * len(p), 0.0
-    for rank, place in enumerate(np.argsort(p, kind="stable")):
-        before = max(before, min(1.0, (len(p) - rank) * p[place]))
-        adjusted[place] = before
-    return adjusted
+def numbers_of(outputs: Outputs, references: References, metric: str) -> Array:
+    """The few numbers that each line adds to a metric, (N, K)."""
+    return _lines(outputs, references, _statistics(metric))
 
 
 def _statistics(metric: str) -> _Statistics:
@@ -146,11 +103,12 @@ def _lines(outputs: Outputs, references: References, statistics: _Statistics) ->
     return np.array(list(map(statistics.line, outputs, references)), dtype=np.float64)  # (N, K)
 
 
-def _whole(lines: Array, statistics: _Statistics) -> float:
-    return float(statistics.combine(lines.sum(axis=0, keepdims=True))[0])
+def whole(lines: Array, combine: Combine) -> float:
+    """The metric over all lines."""
+    return float(combine(lines.sum(axis=0, keepdims=True))[0])
 
 
-def _resampled_sums(lines: Array, samples: int, seed: int) -> Array:
+def resampled_sums(lines: Array, samples: int, seed: int) -> Array:
     """Sums over `samples` resamples of the lines; one at a time, since R × N counts can pass the memory."""
     if samples < 1:
         raise ValueError(f"samples must be at least 1, got {samples}")
@@ -159,12 +117,14 @@ def _resampled_sums(lines: Array, samples: int, seed: int) -> Array:
     return np.stack([count.astype(np.float64) @ lines for count in counts])  # (R, K)
 
 
-def _middle_95(values: Array) -> tuple[float, float]:
+def middle_95(values: Array) -> tuple[float, float]:
+    """Where the middle 95 % of the values lie."""
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
 
 
-def _two_sided(differences: Array) -> float:
+def two_sided(differences: Array) -> float:
+    """p of no difference, from the differences in resamples."""
     # One is added to both counts: a finite number of resamples cannot show that p is 0.
     rarer = min(np.count_nonzero(differences <= 0), np.count_nonzero(differences >= 0)) + 1
     return float(min(1.0, 2 * rarer / (len(differences) + 1)))
@@ -237,4 +197,7 @@ _STATISTICS: dict[str, _Statistics] = {
     "bleu": _Statistics(_bleu_line, _bleu_from),
     "chrf": _Statistics(_chrf_line, _chrf_from),
 }
-METRICS_OF_LINES = frozenset(_STATISTICS)  # those that can be resampled: all but the loss
+
+COMBINE: dict[str, Combine] = {name: statistics.combine for name, statistics in _STATISTICS.items()}
+# Of these the model's own numbers are summed, not those of outputs: (right symbols, symbols) and (nats, symbols).
+COMBINE |= {"accuracy": _ratio_from, "loss": lambda sums: _ratio_from(sums) / 100.0}

@@ -1,0 +1,64 @@
+"""Several systems, each trained several times, on the same lines: where does each stand?
+
+A resample draws lines (the same for all) and trainings (each system's own, with replacement), and a system's value is
+the mean over its drawn trainings. The middle 95 % of these values is its interval. All are held against the best by the
+differences in the same resamples, and their p are corrected for their number (Holm 1979).
+
+Limits: as of significance.py; and few trainings are few: of two or three, the interval is too narrow, and with one it
+tells nothing of how trainings vary.
+"""
+
+# N lines · R resamples · K numbers a line · S trainings
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.score.metrics import BETTER
+from weft.score.significance import COMBINE, Array, middle_95, resampled_sums, two_sided, whole
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A system among others: its mean over trainings with the 95 % interval, and p of being as good as the best."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+
+
+def standings(systems: Sequence[Sequence[Array]], metric: str, samples: int = 5000, seed: int = 1) -> list[Standing]:
+    """Where each system stands, given each of its trainings as numbers (N, K) of lines (`numbers_of`).
+
+    Of systems with the same mean the first is taken as the best.
+    """
+    combine, every = COMBINE[metric], [lines for trainings in systems for lines in trainings]
+    sums = np.hsplit(resampled_sums(np.hstack(every), samples, seed), len(every))
+    scores, wholes = iter([combine(s) for s in sums]), iter([whole(lines, combine) for lines in every])
+    generator = np.random.default_rng(seed)
+    means = [float(np.mean([next(wholes) for _ in trainings])) for trainings in systems]
+    drawn = [_drawn_mean(np.stack([next(scores) for _ in trainings], axis=1), generator) for trainings in systems]
+    best = int(np.argmax(means) if BETTER[metric] == "higher" else np.argmin(means))
+    others = [place for place in range(len(systems)) if place != best]
+    p = dict(zip(others, holm([two_sided(drawn[best] - drawn[place]) for place in others])))
+    return [Standing(means[i], *middle_95(drawn[i]), p.get(i, 1.0)) for i in range(len(systems))]
+
+
+def _drawn_mean(scores: Array, generator: np.random.Generator) -> Array:
+    """(R, S) scores of S trainings → (R,) means over S of them, drawn with replacement."""
+    picks = generator.integers(scores.shape[1], size=scores.shape)
+    means: Array = np.take_along_axis(scores, picks, axis=1).mean(axis=1)
+    return means
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Corrected for how many they are: the least times their number, the next times one fewer, never falling."""
+    adjusted, before = [1.0] * len(p), 0.0
+    for rank, place in enumerate(np.argsort(p, kind="stable")):
+        before = max(before, min(1.0, (len(p) - rank) * p[place]))
+        adjusted[place] = before
+    return adjusted

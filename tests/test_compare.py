@@ -1,0 +1,742 @@
+"""`weft compare`: the same for all but what varies, killed and taken up, failures told, ranked with care."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from matplotlib.image import imread
+
+import weft
+from weft.core.errors import Interrupted, UserError, WeftError
+from weft.grid import runs
+from weft.grid.base import find_base, layers_of
+from weft.grid.board import Board
+from weft.grid.budget import read_budget
+from weft.grid.compare import Compared, compare_settings
+from weft.grid.lengths import classes
+from weft.grid.match import count_parameters, nearest
+from weft.grid.plan import Asked, Plan, make_plan
+from weft.grid.results import GridFolder, Result
+from weft.grid.variants import combinations, named, read_vary
+from weft.grid.watch import PlainWatcher, QuietWatcher
+from weft.look.compared import Line, draw_score_length, draw_score_time, looks_of, mean_curve
+from weft.score.significance import numbers_of
+from weft.score.standings import holm, standings
+from weft.settings import compose, flatten, put
+
+SMALL = {
+    "encoder.width": 16,
+    "decoder.width": 16,
+    "embed.width": 16,
+    "train.batch_tokens": 256,
+    "train.evaluations": 2,
+    "train.valid_pairs": 20,
+    "search.width": 2,
+}
+
+
+def compare(pairs: Any, out: Path, **more: Any) -> Compared:
+    given = {"vary": ["decoder.cell=gru,elman"], "steps": 2, "seeds": 1, "settings": SMALL, "watcher": QuietWatcher()}
+    return compare_settings(pairs, out=out, **{**given, **more})
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def spec_of(run: Path) -> dict[str, Any]:
+    return dict(flatten(yaml.safe_load((run / "spec.yaml").read_text(encoding="utf-8"))))
+
+
+def plan_of(
+    pairs: Path,
+    vary: Sequence[str] = (),
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
+    settings: Mapping[str, Any] = SMALL,
+    **more: Any,
+) -> Plan:
+    varied = read_vary(vary)
+    flags: dict[str, Any] = {"train": {"steps": 2}} if "tokens" not in more else {}
+    for key, value in settings.items():
+        put(flags, key, value)
+    cells = named(variants) if variants else combinations(varied)
+    asked = Asked((str(pairs),), (), {}, flags, tuple(cells), varied, **more)
+    return make_plan(asked, asked.prepare())
+
+
+# what varies ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_combination_is_made_and_named_by_what_tells_it_apart() -> None:
+    made = combinations(read_vary(["decoder.cell=lstm,mut1", "decoder.attention.score=none,additive"]))
+    assert [v.name for v in made] == ["lstm-score-none", "lstm-additive", "mut1-score-none", "mut1-additive"]
+    assert [v.label for v in made][:2] == ["lstm, score none", "lstm, additive"]
+    assert made[2].settings == {"decoder.cell": "mut1", "decoder.attention.score": "none"}
+    assert made[2].places == (1, 0)
+
+
+@pytest.mark.parametrize(("vary", "names"), [
+    (["encoder.layers=1,2"], ["layers-1", "layers-2"]),
+    (["encoder.layers=1", "decoder.layers=1"], ["encoder-layers-1-decoder-layers-1"]),
+    (["encoder.cell=gru", "decoder.cell=gru"], ["encoder-cell-gru-decoder-cell-gru"]),
+    (["encoder.kind=recurrent", "decoder.kind=transformer"], ["recurrent-transformer"]),
+    (["train.dropout=0.1,1e-3"], ["dropout-0.1", "dropout-0.001"]),
+    (["decoder.attention.feed=true"], ["feed-true"]),
+])  # fmt: skip
+def test_a_value_that_says_nothing_alone_stands_with_its_setting(vary: list[str], names: list[str]) -> None:
+    assert [v.name for v in combinations(read_vary(vary))] == names
+
+
+def test_values_are_read_as_by_set() -> None:
+    assert read_vary(["train.rate=1e-3, 0.002", "encoder.reverse=true,false"]) == {
+        "train.rate": [0.001, 0.002],
+        "encoder.reverse": [True, False],
+    }
+
+
+def test_names_of_variants_that_make_the_same_folder_are_told_apart() -> None:
+    assert [v.name for v in named({"a b": {}, "a/b": {}, "…": {}})] == ["a-b", "a-b-2", "variant"]
+
+
+@pytest.mark.parametrize(("items", "what"), [
+    ([], "nothing varies"),
+    (["decoder.cell"], "names no setting"),
+    (["=gru"], "names no setting"),
+    (["decoder.cell=gru,,lstm"], "a value of decoder.cell is empty"),
+    (["decoder.cell=gru", "decoder.cell=lstm"], "varied twice"),
+    (["decoder.cell=gru,gru"], "not all different"),
+    (["train.seed=1,2"], "the same for all"),
+    (["train.steps=1,2"], "the same for all"),
+    (["data.hold_out=0.1,0.2"], "the same pairs"),
+    (["train.rate={"], "is not a value"),
+])  # fmt: skip
+def test_what_cannot_be_varied_is_told_in_three_parts(items: list[str], what: str) -> None:
+    with pytest.raises(UserError, match=what) as error:
+        combinations(read_vary(items))
+    assert error.value.where.startswith("--vary")
+    assert error.value.todo
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    (None, (None, None)),
+    ("5m", (300.0, None)),
+    (90.0, (90.0, None)),
+    ("2Mtokens", (None, 2e6)),
+    ("1.5k tokens", (None, 1500.0)),
+    ("40 tokens", (None, 40.0)),
+])  # fmt: skip
+def test_a_budget_is_a_time_or_a_number_of_tokens(text: Any, found: tuple[float | None, float | None]) -> None:
+    assert read_budget(text) == found
+
+
+@pytest.mark.parametrize(("text", "what"), [("2 mtokens", "not a number of tokens"), ("0 tokens", "no token at all")])
+def test_a_budget_that_is_no_number_of_tokens_is_told(text: str, what: str) -> None:
+    with pytest.raises(UserError, match=what) as error:
+        read_budget(text)
+    assert error.value.where.startswith("--budget")
+    assert "2Mtokens" in error.value.todo
+
+
+# the same for all ----------------------------------------------------------------------------------------------------
+
+
+def differing(plan: Plan, label: str) -> dict[str, Any]:
+    cell = next(cell for cell in plan.cells if cell.variant.label == label)
+    base = dict(flatten(plan.base))
+    own = dict(flatten(cell.layers.compose().model_dump(mode="json")))
+    return {key: value for key, value in own.items() if base.get(key) != value}
+
+
+def test_cells_differ_from_each_other_by_what_varies_alone(tiny_pairs: Path) -> None:
+    plan = plan_of(tiny_pairs, ["decoder.cell=lstm,gru", "decoder.attention.score=none,additive"], settings={})
+    assert differing(plan, "lstm, additive") == {}
+    assert differing(plan, "gru, score none") == {"decoder.cell": "gru", "decoder.attention.score": "none"}
+
+
+def test_a_side_of_another_kind_keeps_its_width_and_gets_what_the_kind_needs(tiny_pairs: Path) -> None:
+    plan = plan_of(tiny_pairs, ["encoder.kind=recurrent,transformer", "decoder.kind=recurrent,transformer"])
+    assert differing(plan, "encoder recurrent, decoder recurrent") == {}
+    changed = differing(plan, "encoder transformer, decoder recurrent")
+    assert changed["embed.positions"] == "sinusoid"
+    assert changed["encoder.inner"] == 32
+    assert not {"encoder.width", "train.rate", "train.dropout", "train.batch_tokens", "embed.width"} & set(changed)
+    both = differing(plan, "encoder transformer, decoder transformer")
+    assert both["encoder.layers"] == both["decoder.layers"] == changed["encoder.layers"]
+
+
+def test_settings_that_another_kind_does_not_have_are_left_out_and_told(tiny_pairs: Path) -> None:
+    settings = {**SMALL, "encoder.cell": "gru"}
+    plan = plan_of(tiny_pairs, ["encoder.kind=recurrent,transformer"], settings=settings)
+    assert [cell.layers.dropped for cell in plan.cells] == [(), ("encoder.cell",)]
+    assert not any(cell.refused for cell in plan.cells)
+
+
+def test_ctc_can_stand_beside_decoders(tiny_pairs: Path) -> None:
+    plan = plan_of(tiny_pairs, variants={"plain": {}, "blank": {"head.kind": "ctc"}})
+    assert [cell.refused for cell in plan.cells] == ["", ""]
+    assert differing(plan, "blank")["decoder.kind"] == "none"
+
+
+def test_another_cut_of_the_target_gets_its_own_limit_of_length(tiny_pairs: Path) -> None:
+    plan = plan_of(tiny_pairs, ["target.tokens=characters,words"])
+    assert set(differing(plan, "words")) == {"target.tokens", "search.longest_ratio"}
+
+
+def test_varied_settings_of_one_kind_make_the_base_of_that_kind(tiny_pairs: Path) -> None:
+    plan = plan_of(tiny_pairs, ["decoder.heads=2,4"])
+    assert plan.base["decoder"]["kind"] == "transformer"
+    assert not any(cell.refused for cell in plan.cells)
+
+
+def test_a_base_that_cannot_be_gives_way_to_the_first_cell_that_can(tiny_pairs: Path) -> None:
+    settings = {**SMALL, "decoder.attention.score": "none", "bridge.kind": "zeros"}
+    plan = plan_of(tiny_pairs, ["bridge.kind=last,mean"], settings=settings)
+    assert plan.base["bridge"]["kind"] == "last"
+    assert not any(cell.refused for cell in plan.cells)
+
+
+def test_a_budget_of_tokens_is_as_many_passes_as_hold_them(tiny_pairs: Path, tmp_path: Path) -> None:
+    vary = ["target.tokens=characters,words"]  # a word is one symbol and END
+    done = compare(tiny_pairs, tmp_path / "out", vary=vary, steps=None, budget="600 tokens")
+    for result in done.results:
+        progress = json.loads((tmp_path / "out" / result.run / "last" / "progress.json").read_text())["progress"]
+        assert 0.8 * 600 <= progress["tokens"] <= 600 + 256
+    assert {result.status for result in done.results} == {"done"}
+
+
+def test_the_runs_have_the_same_choices_and_symbols(tiny_pairs: Path, tmp_path: Path) -> None:
+    done = compare(tiny_pairs, tmp_path / "out", seeds=2)
+    folder = tmp_path / "out" / "runs"
+    assert sorted(p.name for p in folder.iterdir()) == ["elman-s1", "elman-s2", "gru-s1", "gru-s2"]
+    one, other = spec_of(folder / "gru-s1"), spec_of(folder / "elman-s2")
+    assert {key for key in one if one[key] != other[key]} == {"decoder.cell", "train.seed"}
+    assert (folder / "gru-s1" / "target.json").read_bytes() == (folder / "elman-s2" / "target.json").read_bytes()
+    origins = json.loads((folder / "gru-s1" / "choices.json").read_text())["origins"]
+    assert (origins["decoder.cell"], origins["train.rate"]) == ("flag", "autopilot")
+    assert len(done.results) == 4
+
+
+# parameters ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vary", [
+    ["decoder.cell=elman,lstm,gru,mut1"],
+    ["encoder.kind=recurrent,transformer", "decoder.kind=recurrent,transformer"],
+    ["encoder.layers=1,2,3"],
+    ["decoder.attention.heads=1,4"],
+    ["head.kind=tokens,ctc,copy"],
+])  # fmt: skip
+def test_matched_cells_have_the_parameters_of_the_base_within_two_percent(tiny_pairs: Path, vary: list[str]) -> None:
+    settings = {"encoder.width": 64, "decoder.width": 64, "embed.width": 32}
+    plan = plan_of(tiny_pairs, vary, settings=settings, match=True)
+    symbols = 12, 12
+    wanted = count_parameters(compose(("base", plan.base)).spec, symbols)
+    for cell in plan.cells:
+        assert not cell.refused
+        found = count_parameters(cell.layers.compose(), symbols)
+        assert abs(found / wanted - 1) < 0.025, cell  # the symbols are not quite those of the data
+
+
+def test_a_counted_model_is_the_trained_one(tiny_run: Any) -> None:
+    predictor = tiny_run.predictor
+    counted = count_parameters(tiny_run.spec, (len(predictor.source), len(predictor.target)))
+    assert counted == predictor.model.parameter_count
+
+
+def test_a_cell_that_no_width_can_match_is_refused_with_the_nearest(tiny_pairs: Path) -> None:
+    plan = plan_of(tiny_pairs, ["embed.width=16,4000"], match=True)
+    refused = [cell.refused for cell in plan.cells]
+    assert refused[0] == ""
+    assert "no width gives" in refused[1]
+
+
+@pytest.mark.parametrize("wanted", [1, 5, 49, 50, 64, 1000])
+def test_the_nearest_count_is_found(wanted: int) -> None:
+    best = min(range(1, 21), key=lambda n: (abs(n * n - wanted), n))
+    assert nearest(lambda n: n * n, wanted, 20) == best
+
+
+# refusals ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("more", "what"), [
+    ({"vary": ["decoder.cell=lstm,lsmt"]}, "'lsmt' is not known; did you mean 'lstm'"),
+    ({"vary": ["decoder.cel=lstm,gru"]}, "no such setting in decoder"),
+    ({"vary": ["train.dropout=0.1,2"]}, "less than 1"),
+    ({"vary": ["decoder.cell=gru"], "variants": {"a": {}}}, "both vary and variants"),
+    ({"vary": [], "variants": {"a": {"train.seed": 3}}}, "the same for all"),
+    ({"seeds": 0}, "at least one seed"),
+    ({"budget": "2Mtokens"}, "tokens and --steps"),
+    ({"steps": None, "epochs": 1.0, "budget": "2Mtokens"}, "tokens and --epochs"),
+    ({"budget": "5m"}, "both given"),
+    ({"vary": ["encoder.width=16,32"], "match_parameters": True}, "cannot be varied while"),
+    ({"settings": {"decoder.cell": "lsmt"}}, "'lsmt' is not known"),
+    ({"vary": ["embed.positions=rotary,alibi"]}, "none of these can be"),
+])  # fmt: skip
+def test_mistakes_are_told_before_anything_is_trained(
+    tiny_pairs: Path, tmp_path: Path, more: dict[str, Any], what: str
+) -> None:
+    with pytest.raises(UserError, match=what) as error:
+        compare(tiny_pairs, tmp_path / "out", **more)
+    assert error.value.where
+    assert error.value.todo
+    assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_pairs_from_stdin_and_no_pairs_are_refused(tmp_path: Path) -> None:
+    for given, what in (("-", "stdin only once"), ((), "no pairs are given")):
+        with pytest.raises(UserError, match=what) as error:
+            compare_settings(given, vary=["decoder.cell=gru,lstm"], watcher=QuietWatcher())
+        assert error.value.where.startswith("PAIRS")
+
+
+def test_a_folder_of_something_else_is_refused(tiny_pairs: Path, tmp_path: Path, tiny_run: Any) -> None:
+    with pytest.raises(UserError, match="holds a run, not a comparison"):
+        compare(tiny_pairs, tiny_run.path)
+    (tmp_path / "mine.txt").write_text("a")
+    with pytest.raises(UserError, match="not empty"):
+        compare(tiny_pairs, tmp_path)
+
+
+def test_several_processes_are_refused(tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="by one process"):
+        compare(tiny_pairs, tmp_path / "out")
+
+
+def test_another_comparison_in_the_folder_is_refused_with_the_difference(tiny_pairs: Path, tmp_path: Path) -> None:
+    compare(tiny_pairs, tmp_path / "out")
+    for more, said in (
+        ({"seeds": 2}, "seeds: 1 → 2"),
+        ({"steps": 3}, "set.train.steps: 2 → 3"),
+        ({"vary": ["decoder.cell=gru"]}, "variants.elman: decoder.cell=elman → None"),
+        ({"match_parameters": True}, "match_parameters: False → True"),
+    ):
+        with pytest.raises(UserError, match="another comparison") as error:
+            compare(tiny_pairs, tmp_path / "out", **more)
+        assert said in error.value.what
+        assert "--out" in error.value.todo
+    (tmp_path / "out" / "comparison.json").write_text("{")
+    with pytest.raises(UserError, match="plan of this comparison cannot be read"):
+        compare(tiny_pairs, tmp_path / "out")
+
+
+# stopping and going on -----------------------------------------------------------------------------------------------
+
+
+def test_a_finished_comparison_is_not_made_again(tiny_pairs: Path, tmp_path: Path) -> None:
+    first = compare(tiny_pairs, tmp_path / "out")
+    weights = (tmp_path / "out" / "runs" / "gru-s1" / "best" / "weights.safetensors").stat()
+    again = compare(tiny_pairs, tmp_path / "out")
+    assert again.results == first.results
+    assert (tmp_path / "out" / "runs" / "gru-s1" / "best" / "weights.safetensors").stat() == weights
+    assert len(lines_of(tmp_path / "out" / "results.jsonl")) == 2
+
+
+def test_a_half_written_result_is_dropped_and_its_run_scored_again(tiny_pairs: Path, tmp_path: Path) -> None:
+    first = compare(tiny_pairs, tmp_path / "out")
+    file = tmp_path / "out" / "results.jsonl"
+    file.write_bytes(file.read_bytes()[:-40])
+    again = compare(tiny_pairs, tmp_path / "out")
+    assert {(r.cell, r.score) for r in again.results} == {(r.cell, r.score) for r in first.results}
+    assert len(lines_of(file)) == 2
+
+
+def test_missing_outputs_are_told(tiny_pairs: Path, tmp_path: Path) -> None:
+    compare(tiny_pairs, tmp_path / "out")
+    (tmp_path / "out" / "runs" / "gru-s1" / "outputs.jsonl").unlink()
+    with pytest.raises(UserError, match="outputs of this run cannot be read") as error:
+        compare(tiny_pairs, tmp_path / "out")
+    (tmp_path / "out" / "results.jsonl").unlink()
+    assert "results.jsonl" in error.value.todo
+    assert compare(tiny_pairs, tmp_path / "out").best.score is not None
+
+
+def test_ctrl_c_between_runs_says_how_to_go_on(
+    tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = runs.run_job, []
+
+    def second_is_stopped(job: Any, reporter: Any) -> Path:
+        calls.append(job)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(job, reporter)
+
+    monkeypatch.setattr(runs, "run_job", second_is_stopped)
+    with pytest.raises(Interrupted, match="1 of 2 runs have ended") as error:
+        compare(tiny_pairs, tmp_path / "out")
+    assert "same command" in error.value.todo
+    assert {r.status for r in compare(tiny_pairs, tmp_path / "out").results} == {"done"}
+    assert len(calls) == 3
+
+
+def command(pairs: Path, out: Path) -> list[str]:
+    settings = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+    vary = ["--vary", "decoder.cell=gru,elman"]
+    budget = ["--steps", "60", "--seeds", "1", "--set", "train.evaluations=6"]
+    return [sys.executable, "-m", "weft", "compare", str(pairs), "--out", str(out), *vary, *settings, *budget]
+
+
+def started(pairs: Path, out: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command(pairs, out),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TERM": "dumb"},
+    )
+
+
+def finished(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    said, errors = process.communicate(timeout=200)
+    return process.returncode, said.decode(), errors.decode()
+
+
+def wait_for(process: subprocess.Popen[bytes], there: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not there():
+        assert process.poll() is None, process.communicate()[1].decode()
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_and_taken_up_it_ends_as_if_nothing_had_happened(tiny_pairs: Path, tmp_path: Path) -> None:
+    code, _, errors = finished(started(tiny_pairs, tmp_path / "whole"))
+    assert code == 0, errors
+    out = tmp_path / "killed"
+    process = started(tiny_pairs, out)
+    wait_for(process, lambda: (out / "runs" / "gru-s1" / "last").exists())
+    process.kill()
+    finished(process)
+    process = started(tiny_pairs, out)
+    wait_for(process, lambda: (out / "runs" / "elman-s1" / "last").exists())
+    process.send_signal(signal.SIGTERM)
+    code, _, errors = finished(process)
+    assert code == 1
+    assert "give the same command again" in errors
+    code, said, errors = finished(started(tiny_pairs, out))
+    assert code == 0, errors
+    assert "gru" in said
+    clocks = {"tokens_per_second", "seconds", "curve"}
+    whole, killed = (
+        [{k: v for k, v in line.items() if k not in clocks} for line in lines_of(folder / "results.jsonl")]
+        for folder in (tmp_path / "whole", out)
+    )
+    assert killed == whole
+
+
+# failures ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_impossible_cell_stands_in_the_table_with_its_reason(tiny_pairs: Path, tmp_path: Path) -> None:
+    vary = ["bridge.kind=zeros,last", "decoder.attention.score=none,dot"]
+    done = compare(tiny_pairs, tmp_path / "out", vary=vary)
+    heads, rows = done.table()
+    assert heads[-1] == "note"
+    assert rows[-1][:3] == ["✗", "zeros", "none"]
+    assert "blind to the source; choose" in rows[-1][-1]
+    assert [row[0] for row in rows] == ["1", "2", "3", "✗"]
+    page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "blind to the source" in page
+    assert lines_of(tmp_path / "out" / "results.jsonl")[0]["status"] == "impossible"
+
+
+def test_a_run_that_fails_leaves_the_others_alone_and_is_tried_again(
+    tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = runs.run_job
+
+    def no_gru(job: Any, reporter: Any) -> Path:
+        if job.flag_layer["decoder"]["cell"] == "gru":
+            raise RuntimeError("not enough memory")
+        if job.flag_layer["decoder"]["cell"] == "lstm":
+            raise WeftError("training stopped at step 1: the loss is nan", "here", "there")
+        return real(job, reporter)
+
+    monkeypatch.setattr(runs, "run_job", no_gru)
+    done = compare(tiny_pairs, tmp_path / "out", vary=["decoder.cell=gru,lstm,elman"])
+    assert [row.name for row in done.rows] == ["elman", "gru", "lstm"]
+    assert "RuntimeError: not enough memory" in done.rows[1].reason
+    assert "the loss is nan" in done.rows[2].reason
+    monkeypatch.setattr(runs, "run_job", real)
+    again = compare(tiny_pairs, tmp_path / "out", vary=["decoder.cell=gru,lstm,elman"])
+    assert {r.status for r in again.results} == {"done"}
+
+
+def test_it_is_an_error_if_no_run_worked(tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(job: Any, reporter: Any) -> Path:
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr(runs, "run_job", fails)
+    with pytest.raises(WeftError, match="no run of the comparison worked: RuntimeError: no luck") as error:
+        compare(tiny_pairs, tmp_path / "out")
+    assert error.value.exit_code == 1
+
+
+def test_a_loss_that_is_no_number_is_one_cells_failure(
+    tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from weft.learn import loop
+
+    real = loop.shorten
+    monkeypatch.setattr(loop, "shorten", lambda m, clip: torch.tensor(torch.nan) if "Gru" in repr(m) else real(m, clip))
+    done = compare(tiny_pairs, tmp_path / "out")
+    assert [row.name for row in done.rows] == ["elman", "gru"]
+    assert "its gradient nan" in done.rows[1].reason
+    assert done.table()[1][1][-1].startswith("1 run failed: training stopped")
+
+
+# the table -----------------------------------------------------------------------------------------------------------
+
+
+def systems(rates: Sequence[Sequence[float]], lines: int = 400) -> list[list[Any]]:
+    """Outputs of systems that are right with these rates, one rate a training."""
+    draw = random.Random(1)
+    wanted = ["x"] * lines
+    said = [[["x" if draw.random() < rate else "y" for _ in wanted] for rate in trainings] for trainings in rates]
+    return [[numbers_of(outputs, [[t] for t in wanted], "exact") for outputs in trainings] for trainings in said]
+
+
+def test_a_clearly_worse_system_is_marked_and_an_equal_one_is_not() -> None:
+    best, near, far = standings(systems([[0.8, 0.81], [0.79, 0.8], [0.5, 0.52]]), "exact", samples=1000)
+    assert best.p == 1.0
+    assert near.p > 0.05
+    assert far.p < 0.01
+    assert best.low < best.mean < best.high
+    assert best.mean == pytest.approx(80.5, abs=3)
+
+
+def test_trainings_that_differ_widen_the_interval() -> None:
+    steady, shaky = standings(systems([[0.5, 0.5, 0.5], [0.2, 0.5, 0.8]]), "exact", samples=1000)
+    assert shaky.high - shaky.low > 2 * (steady.high - steady.low)
+
+
+def test_of_a_metric_where_less_is_better_the_lowest_is_the_best() -> None:
+    said = [[numbers_of(["ab"] * 50, [["ab"]] * 50, "cer")], [numbers_of(["ba"] * 50, [["ab"]] * 50, "cer")]]
+    right, wrong = standings(said, "cer", samples=500)
+    assert (right.mean, wrong.mean) == (0.0, 100.0)
+    assert (right.p, wrong.p < 0.05) == (1.0, True)
+
+
+def test_one_system_alone_stands_best() -> None:
+    assert standings(systems([[0.5]]), "exact", samples=100)[0].p == 1.0
+
+
+def test_many_comparisons_need_more_to_be_sure_of_each() -> None:
+    assert holm([]) == []
+    assert holm([0.04]) == [0.04]
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.6, 0.5]) == [1.0, 1.0]
+
+
+def forged(folder: GridFolder, cells: Mapping[str, Sequence[int]], metric: str = "exact") -> None:
+    """Replace the outputs and results of finished runs: of 100 pairs so many are right."""
+    results = {(r.cell, r.seed): r for r in folder.results()}
+    folder.results_file.unlink()
+    for (cell, seed), result in results.items():
+        right = cells[cell][seed - 1]
+        rows = [{"source": "a", "target": "b", "output": "b" if i < right else "c"} for i in range(100)]
+        folder.run(cell, seed).write("outputs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        folder.add(Result(**{**result.__dict__, "score": float(right), "metric": metric}))
+
+
+def test_cells_are_ranked_by_their_mean_with_marks_against_the_best(tiny_pairs: Path, tmp_path: Path) -> None:
+    vary = ["decoder.cell=gru,elman,lstm"]
+    compare(tiny_pairs, tmp_path / "out", vary=vary, seeds=2)
+    forged(GridFolder(tmp_path / "out"), {"gru": (30, 31), "elman": (90, 92), "lstm": (89, 90)})
+    done = compare(tiny_pairs, tmp_path / "out", vary=vary, seeds=2)
+    assert [row.name for row in done.rows] == ["elman", "lstm", "gru"]
+    assert [row.mark for row in done.rows] == ["best", "", "***"]
+    assert done.rows[0].score == 91.0
+    heads, rows = done.table()
+    assert heads == ["", "cell", "exact", "95 %", "", "parameters", "tokens/s", "time", "seeds"]
+    assert rows[0][:3] == ["1", "elman", "91.00"]
+    assert "<td>elman</td>" in done._repr_html_()
+
+
+def test_equal_scores_are_ranked_by_loss(tiny_pairs: Path, tmp_path: Path) -> None:
+    compare(tiny_pairs, tmp_path / "out")
+    forged(GridFolder(tmp_path / "out"), {"gru": (50,), "elman": (50,)})
+    done = compare(tiny_pairs, tmp_path / "out")
+    losses = [row.results[0].valid.metrics["loss"] for row in done.rows if row.results[0].valid]
+    assert losses == sorted(losses)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+def test_metrics_of_the_model_are_compared_by_blocks_of_pairs(tiny_pairs: Path, tmp_path: Path, metric: str) -> None:
+    done = compare(tiny_pairs, tmp_path / "out", settings={**SMALL, "train.select": metric})
+    assert done.metric == metric
+    for row in done.rows:
+        result = row.results[0]
+        assert result.valid is not None
+        assert row.score == pytest.approx(result.valid.metrics[metric], rel=1e-4)
+        assert row.low is not None
+        assert row.low < row.score < row.high
+
+
+def test_results_tell_what_a_run_was_and_gave(tiny_pairs: Path, tmp_path: Path) -> None:
+    compare(tiny_pairs, tmp_path / "out", steps=4)
+    line = lines_of(tmp_path / "out" / "results.jsonl")[0]
+    assert (line["cell"], line["seed"], line["settings"]) == ("gru", 1, {"decoder.cell": "gru"})
+    assert line["parameters"] > 0
+    assert line["tokens_per_second"] > 0
+    assert line["steps"] == 4
+    assert len(line["curve"]) == 2
+    assert sum(one["pairs"] for one in line["valid"]["lengths"]) == line["valid"]["pairs"]
+    outputs = lines_of(tmp_path / "out" / line["run"] / "outputs.jsonl")
+    assert len(outputs) == line["valid"]["pairs"]
+    assert set(outputs[0]) == {"source", "target", "output"}
+
+
+def test_named_variants_are_scored_on_further_test_files_by_length(tiny_pairs: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.tsv"
+    long.write_text("".join(f"{'ab' * n}\t{'ba' * n}\n" for n in range(1, 31)), encoding="utf-8")
+    variants = {"with attention": {}, "without": {"decoder.attention.score": "none"}}
+    done = compare(tiny_pairs, tmp_path / "out", vary=(), variants=variants, tests={"long words": long})
+    assert {row.cell.variant.label for row in done.rows} == set(variants)
+    tested = done.results[0].tests["long words"]
+    assert tested.pairs == 30
+    assert tested.lengths[-1].high == 60
+    assert (tmp_path / "out" / "score-length-long-words.png").exists()
+    assert (tmp_path / "out" / "runs" / "without-s1" / "outputs-long-words.jsonl").exists()
+    page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "## Other test sets" in page
+    assert "variant" in done.table()[0]
+
+
+def test_pairs_can_be_given_in_python(tmp_path: Path) -> None:
+    words = ["".join(random.Random(i).choices("abcd", k=4)) for i in range(120)]
+    pairs = [weft.Pair(word, word.upper(), tag="up") for word in words]
+    done = weft.compare_settings(
+        pairs, vary={"decoder.cell": ["gru", "elman"]}, out=tmp_path / "out", steps=2, seeds=1, settings=SMALL,
+        watcher=QuietWatcher(),
+    )  # fmt: skip
+    assert isinstance(done, weft.Compared)
+    assert len(done.results) == 2
+
+
+def test_the_page_shows_the_table_the_pictures_and_what_all_share(tiny_pairs: Path, tmp_path: Path) -> None:
+    compare(tiny_pairs, tmp_path / "out", command="weft compare a.tsv")
+    page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    for text in ("| cell |", "score-time.png", "score-length.png", "| train.rate |", "weft compare a.tsv", "2 steps"):
+        assert text in page
+    assert "| decoder.cell |" not in page
+
+
+# length and pictures -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lengths", [
+    [1] * 30,
+    list(range(1, 101)) * 3,
+    [5] * 500 + [300],
+    [0, 3, 3, 4],
+    [7],
+])  # fmt: skip
+def test_classes_of_length_hold_every_pair_once_and_none_is_nearly_empty(lengths: list[int]) -> None:
+    found = classes(lengths)
+    counts = [sum(low <= n <= high for n in lengths) for low, high in found]
+    assert sum(counts) == len(lengths)
+    assert len(found) == 1 or min(counts) >= 10
+    assert len(found) <= 10
+    assert all(before[1] < after[0] for before, after in pairwise(found))
+
+
+def test_the_mean_curve_is_of_times_that_all_seeds_have_reached() -> None:
+    mean = mean_curve([[(1.0, 0.0), (3.0, 2.0)], [(2.0, 3.0), (4.0, 5.0)]])
+    assert (mean[0][0], mean[-1][0]) == (2.0, 3.0)
+    assert mean[0][1] == pytest.approx(2.0)
+    assert mean_curve([[(1.0, 5.0)]]) == [(1.0, 5.0)]
+    assert mean_curve([]) == []
+    assert mean_curve([[(1.0, 2.0)], [(3.0, 4.0)]]) == [(2.0, 3.0)]
+
+
+def test_colours_follow_the_first_setting_and_strokes_the_second() -> None:
+    assert looks_of((0, 1)).colour == looks_of((0, 0)).colour
+    assert looks_of((0, 1)).stroke != looks_of((0, 0)).stroke
+    assert looks_of((0, 0, 1)).marker != looks_of((0, 0, 0)).marker
+    assert looks_of((11,)) != looks_of((1,))
+
+
+def test_pictures_are_drawn_of_one_line_of_many_and_of_none(tmp_path: Path) -> None:
+    many = [Line(f"cell {i}", (i % 4, i // 4), (((1.0, i), (2.0, 2.0 * i)),) * 2) for i in range(12)]
+    for name, lines in (("many", many), ("one", [Line("$a_b$", (0,), (((0.0, 1.0),),))]), ("none", [])):
+        draw_score_time(lines, tmp_path / f"{name}-time.png", "exact")
+        draw_score_length(lines, [("1–2", 10), ("3–4", 3)], tmp_path / f"{name}-length.png", "cer", "words", "a title")
+        for kind in ("time", "length"):
+            height, width = imread(tmp_path / f"{name}-{kind}.png").shape[:2]
+            assert (width, height) == (1100, 594)
+
+
+# what people see -----------------------------------------------------------------------------------------------------
+
+
+def test_the_board_shows_what_is_done_going_on_waiting_and_impossible(tiny_pairs: Path) -> None:
+    plan = plan_of(tiny_pairs, ["bridge.kind=zeros,last", "decoder.attention.score=none,dot"], seeds=2)
+    gru = next(cell for cell in plan.cells if not cell.refused)
+    board = Board(plan, [])
+    assert board.headline() == "3 cells × 2 seeds = 6 runs"
+    board.begin(gru, 1)
+    board.go({"kind": "evaluation", "metric": "exact", "best_score": 12.5})
+    states = {row[0]: row[3] for row in board.rows()}
+    assert states[gru.variant.label].startswith("seed 1: starting · best exact 12.50")
+    assert sorted(states.values())[0].startswith("impossible: ")
+    assert "waiting" in states.values()
+    board.end(Result(gru.name, 1, "done", {}, metric="exact", score=12.5))
+    assert board.rows()[0][:3] == (gru.variant.label, "1/2", "12.50")
+    assert board.place().startswith("run 2 of 6 · about ")
+    assert board.table(50).row_count == 4
+    assert board.table(11).row_count == 4  # three rows, and how many more there are
+
+
+def test_plain_lines_tell_each_run(tiny_pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compare(tiny_pairs, tmp_path / "out", watcher=PlainWatcher(), settings=SMALL, vary=["embed.positions=none,rotary"])
+    said = capsys.readouterr().err
+    assert "note: chose train.select = exact for all" in said
+    assert "1 cell × 1 seed = 1 run" in said
+    assert "impossible: rotary: " in said
+    assert "run 1 of 1: positions none, seed 1" in said
+    assert "tokens/s" in said
+
+
+def test_the_command_line_prints_the_table_on_stdout_alone(
+    tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from weft.cli.main import main
+
+    settings = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+    asked = ["compare", str(tiny_pairs), "--vary", "decoder.cell=gru,elman", "--steps", "2", "--seeds", "1", *settings]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["weft", *asked])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr()
+    assert end.value.code == 0, said.err
+    assert "best" in said.out
+    assert "run 1 of 2" not in said.out
+    assert (tmp_path / "pairs-compare" / "README.md").exists()
+
+
+def test_base_and_cell_layers_do_not_change_each_other(tiny_pairs: Path) -> None:
+    asked = Asked((str(tiny_pairs),), (), {}, {"train": {"steps": 2}}, (), {})
+    prepared = asked.prepare()
+    base = find_base(prepared.survey, None, {}, asked.flag_layer, combinations({"decoder.cell": ["gru"]}))
+    before = json.dumps(base.chosen.layer)
+    layers_of(base, {"encoder.kind": "transformer"}).changed({"encoder.width": 8})
+    assert json.dumps(base.chosen.layer) == before
+    assert np.isfinite(base.spec.train.rate)
