@@ -91,7 +91,9 @@ def may_import(module: str, name: str) -> bool:
         return True
     if within(module, "weft.settings"):
         return within(name, "weft.spec")
-    for home in ("weft.core", "weft.spec", "weft.data", "weft.score", "weft.search"):
+    if within(module, "weft.spec", "weft.fitting"):  # what a run is, and which of it goes together
+        return within(name, "weft.spec", "weft.fitting")
+    for home in ("weft.core", "weft.data", "weft.score", "weft.search"):
         if within(module, home):
             return within(name, home)
     if within(module, "weft.learn.objectives", "weft.learn.feeding", "weft.nn.model"):

@@ -6,25 +6,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from weft.core.kinds import Batch, Emission, Memory
+from byhand import JOINED, PROJECTED, SCORED, WEIGHED, Vector, array, attended
+from byhand import same as exactly
+from byhand import shaken as shaken_in_double
+from weft.core.kinds import PAD, UNKNOWN, Batch, Emission, Memory
 from weft.core.masks import causal, lengths_to_mask
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
-from weft.nn.assemble import CELLS, SCORES
-from weft.nn.attention import Attention, softmax
+from weft.nn import embed as embedding
+from weft.nn.assemble import BRIDGES, CELLS, JOINS, PROJECTIONS, SCORES, WEIGHERS, assemble
+from weft.nn.attention import Attention
 from weft.nn.cells import Elman, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
+from weft.nn.decoders.transformer import DecoderBlock
+from weft.nn.encoders import EncoderBlock
+from weft.nn.heads import Copy, copied_as
 from weft.nn.lstm import Lstm, LstmB
 from weft.nn.multihead import MultiHead
-from weft.nn.positions import Rotary, Sinusoid
-from weft.nn.scores import Additive, Bilinear
-from weft.nn.unroll import Reader, over_time
+from weft.nn.positions import NoPositions
+from weft.nn.unroll import Between, Reader, over_time
+from weft.settings import compose
 
 State = tuple[Tensor, ...]
 
@@ -83,7 +93,7 @@ def test_lstm_step_by_step_equals_torch() -> None:
 
 def test_lstm_in_both_directions_and_two_layers_equals_torch_on_packed_rows() -> None:
     ahead, back = ([Lstm(5, 6), Lstm(12, 6)] for _ in range(2))
-    reader, theirs = shaken(Reader(ahead, back, dropout=0.0)), nn.LSTM(5, 6, 2, batch_first=True, bidirectional=True)
+    reader, theirs = shaken(Reader(ahead, back, Between())), nn.LSTM(5, 6, 2, batch_first=True, bidirectional=True)
     weights = {}
     for layer in range(2):
         weights |= torch_names(ahead[layer], f"_l{layer}") | torch_names(back[layer], f"_l{layer}_reverse")
@@ -256,38 +266,81 @@ def test_gru_is_not_torchs_gru_where_the_reset_gate_acts_after_the_matrix() -> N
 # --- attention
 
 
-def formula(name: str, score: nn.Module, q: Tensor, k: Tensor) -> Tensor:
-    """One query and one key to a number."""
-    if name == "dot":
-        return sum(a * b for a, b in zip(q, k))
-    if name == "scaled":
-        return sum(a * b for a, b in zip(q, k)) / math.sqrt(len(q))
-    if isinstance(score, Bilinear):
-        w = score.weight.weight
-        return sum(q[i] * w[i, j] * k[j] for i in range(len(q)) for j in range(len(k)))
-    assert isinstance(score, Additive), f"write down the formula of {name} here"
-    inside = score.of_query.weight @ q + score.of_key.weight @ k + score.of_key.bias
-    return sum(w * torch.tanh(i) for w, i in zip(score.weight, inside))
+def looked(
+    names: tuple[str, str, str], heads: int, query_width: int, key_width: int
+) -> tuple[Attention, Tensor, Memory, list[int]]:
+    """An attention by the names of score, weigher and projection, with queries and two sources of 5 and 2 places."""
+    score, weigh, project = SCORES[names[0]], WEIGHERS[names[1]], PROJECTIONS[names[2]]
+    attention = shaken_in_double(Attention(query_width, key_width, score, weigh, project, heads))
+    lengths = [5, 2]
+    states = torch.randn(2, 5, key_width).double()
+    return (
+        attention,
+        torch.randn(2, 3, query_width).double(),
+        Memory(states, lengths_to_mask(torch.tensor(lengths))),
+        lengths,
+    )
+
+
+def check_by_loops(names: tuple[str, str, str], heads: int, query_width: int, key_width: int) -> None:
+    attention, query, memory, lengths = looked(names, heads, query_width, key_width)
+    with trace() as seen:
+        context = attention(query, attention.prepare(memory))
+    (weights,) = seen["decode.cross"]
+    assert weights.shape == (2, heads, 3, 5)
+    for row, place in product(range(2), range(3)):
+        states = list(array(memory.states[row, : lengths[row]]))
+        wanted, of_heads = attended(attention, names, array(query[row, place]), states)
+        exactly(context[row, place], wanted)
+        for head in range(heads):
+            exactly(weights[row, head, place, : lengths[row]], of_heads[head])
+            assert not weights[row, head, place, lengths[row] :].any()
 
 
 @pytest.mark.parametrize("name", SCORES)
 def test_attention_equals_loops_over_queries_and_keys(name: str) -> None:
-    query_width, key_width = (6, 6) if name in ("dot", "scaled") else (6, 4)
-    score = shaken(SCORES[name](query_width, key_width))
-    query, states = torch.randn(2, 3, query_width), torch.randn(2, 5, key_width)
-    lengths = [5, 2]
-    memory = Memory(states, lengths_to_mask(torch.tensor(lengths)))
-    attention = Attention(score, softmax)
-    with trace() as seen:
-        context = attention(query, attention.prepare(memory))
-    (weights,) = seen["decode.cross"]
-    for row, place in ((r, p) for r in range(2) for p in range(3)):
-        scores = [formula(name, score, query[row, place], states[row, s]) for s in range(lengths[row])]
-        total = sum(torch.exp(s) for s in scores)
-        wanted = [torch.exp(s) / total for s in scores]
-        same(weights[row, place, : lengths[row]], torch.stack(wanted).detach())
-        assert not weights[row, place, lengths[row] :].any()
-        same(context[row, place], sum(w * states[row, s] for s, w in enumerate(wanted)))
+    assert name in SCORED, f"write down the formula of {name} in byhand.py"
+    check_by_loops((name, "softmax", "none"), 1, 6, 6 if SCORES[name].same_width else 4)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("heads", [2, 3])
+def test_heads_look_with_their_slices_and_stand_side_by_side(score: str, heads: int) -> None:
+    check_by_loops((score, "softmax", "none"), heads, 6, 6 if SCORES[score].same_width else 12)
+
+
+@pytest.mark.parametrize("name", PROJECTIONS)
+@pytest.mark.parametrize("heads", [1, 2])
+def test_a_projection_acts_on_query_key_and_value(name: str, heads: int) -> None:
+    assert name in PROJECTED, f"write down the formula of {name} in byhand.py"
+    for score in ("dot", "additive") if name != "none" else ("bilinear",):
+        check_by_loops((score, "softmax", name), heads, 6, 4)
+
+
+@pytest.mark.parametrize("name", [name for name in WEIGHERS if name != "exact"])
+def test_attention_weighs_by_the_formula(name: str) -> None:
+    assert name in WEIGHED, f"write down the formula of {name} in byhand.py"
+    check_by_loops(("rbf" if name == "kernel" else "additive", name, "none"), 2, 6, 6)
+
+
+def test_exact_attention_is_the_mean_of_the_values_that_equal_the_query() -> None:
+    attention, query, memory, _ = looked(("rbf", "exact", "none"), 1, 6, 6)
+    query[0, 0] = memory.states[0, 3]
+    memory.states[1, 0] = memory.states[1, 1] = query[1, 2]
+    context = attention(query, attention.prepare(memory))
+    exactly(context[0, 0], memory.states[0, 3])
+    exactly(context[1, 2], query[1, 2])
+    assert not context[0, 1:].any()
+    assert not context[1, :2].any()
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_state_and_context_are_joined_by_the_formula(name: str) -> None:
+    assert name in JOINED, f"write down the formula of {name} in byhand.py"
+    join, h, context = shaken_in_double(JOINS[name](6, 4)), torch.randn(2, 3, 6).double(), torch.randn(2, 3, 4).double()
+    ours = join(h, context)
+    for row, place in product(range(2), range(3)):
+        exactly(ours[row, place], JOINED[name](join, array(h[row, place]), array(context[row, place])))
 
 
 def heads(memory_width: int | None = None) -> MultiHead:
@@ -349,38 +402,199 @@ def test_multihead_says_the_same_while_somebody_traces(masked: bool) -> None:
     assert bool(weights[1, :, :, 3:].any()) is not masked
 
 
-# --- positions
+@pytest.mark.parametrize("weigh", [name for name in WEIGHERS if name != "exact"])
+@pytest.mark.parametrize("score", SCORES)
+def test_multihead_with_any_score_and_weigher_equals_loops(score: str, weigh: str) -> None:
+    ours = shaken_in_double(MultiHead(6, 2, None, SCORES[score], WEIGHERS[weigh]))
+    x, lengths = torch.randn(2, 4, 6).double(), [4, 2]
+    said = attend(ours, x, x, lengths_to_mask(torch.tensor(lengths))[:, None, None])
+    for row, place in product(range(2), range(4)):
+        q, keys, values = ours.query(x[row, place]), ours.key(x[row]), ours.value(x[row])
+        parts = []
+        for head, cut in enumerate((slice(0, 3), slice(3, 6))):
+            of_keys = [SCORED[score](ours.scores[head], array(q[cut]), array(k[cut])) for k in keys[: lengths[row]]]
+            weights = WEIGHED[weigh](np.array(of_keys))
+            parts.append(sum(w * array(v[cut]) for w, v in zip(weights, values)))
+        exactly(said[row, place], array(ours.out.weight) @ np.concatenate(parts) + array(ours.out.bias))
 
 
-@pytest.mark.parametrize("width", [8, 7])
-def test_sinusoids_are_the_sines_and_cosines_of_the_paper(width: int) -> None:
-    x, start = torch.randn(2, 5, width), 3
-    added = Sinusoid().add(x, start) - x
-    for place in range(5):
-        for i in range(width):
-            angle = (start + place) / 10000 ** ((i - i % 2) / (width + width % 2))
-            assert float(added[0, place, i]) == pytest.approx(math.cos(angle) if i % 2 else math.sin(angle), abs=1e-5)
-    same(added[0], added[1])
+# --- blocks of a Transformer, against torch's
 
 
-def test_rotary_products_depend_on_the_distance_only() -> None:
-    turn = Rotary().turn
-    q, k = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 1, 8)
-
-    def product(query_place: int, key_place: int) -> float:
-        return float((turn(q, query_place) * turn(k, key_place)).sum())
-
-    for distance in range(-4, 5):
-        values = [product(place + distance, place) for place in (4, 5, 11, 40)]
-        assert values == pytest.approx([values[0]] * 4, abs=1e-4)
-    assert len({round(product(place, 0), 3) for place in range(6)}) == 6
-    assert product(0, 0) == pytest.approx(float((q * k).sum()), abs=1e-5)
+def put_attention(theirs: nn.MultiheadAttention, ours: MultiHead) -> None:
+    parts = [ours.query, ours.key, ours.value]
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+    theirs.out_proj.load_state_dict(ours.out.state_dict())
 
 
-def test_rotary_turns_places_together_as_one_by_one() -> None:
-    x = torch.randn(2, 3, 6, 8)
-    one_by_one = [Rotary().turn(x[:, :, place : place + 1], place + 2) for place in range(6)]
-    same(Rotary().turn(x, 2), torch.cat(one_by_one, dim=2))
+def put_rest(theirs: Any, ours: Any, around: list[Any]) -> None:
+    theirs.linear1.load_state_dict(ours.feed[0].state_dict())
+    theirs.linear2.load_state_dict(ours.feed[3].state_dict())
+    for norm, each in zip((theirs.norm1, theirs.norm2, *([theirs.norm3] if len(around) > 2 else [])), around):
+        norm.load_state_dict(each.norm.state_dict())
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_block_of_the_encoder_equals_torchs(norm: str) -> None:
+    ours = shaken_in_double(EncoderBlock(MultiHead(8, 2), 8, 12, norm, 0.0))
+    theirs = nn.TransformerEncoderLayer(8, 2, 12, 0.0, batch_first=True, norm_first=norm == "pre").double()
+    put_attention(theirs.self_attn, ours.attention)
+    put_rest(theirs, ours, [ours.around_attention, ours.around_feed])
+    x, mask = torch.randn(2, 5, 8).double(), lengths_to_mask(torch.tensor([5, 3]))
+    wanted = theirs(x, src_key_padding_mask=~mask)
+    exactly(ours(x, mask[:, None, None], NoPositions())[mask], wanted[mask])
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_block_of_the_decoder_equals_torchs(norm: str) -> None:
+    ours = shaken_in_double(DecoderBlock(MultiHead(8, 2), MultiHead(8, 2), 8, 12, norm, 0.0))
+    theirs = nn.TransformerDecoderLayer(8, 2, 12, 0.0, batch_first=True, norm_first=norm == "pre").double()
+    put_attention(theirs.self_attn, ours.own)
+    put_attention(theirs.multihead_attn, ours.cross)
+    put_rest(theirs, ours, [ours.around_own, ours.around_cross, ours.around_feed])
+    x, memory = torch.randn(2, 4, 8).double(), torch.randn(2, 5, 8).double()
+    mask, visible = lengths_to_mask(torch.tensor([5, 3])), causal(4, 0, x.device)
+    nothing = (x.new_empty(2, 2, 0, 4), x.new_empty(2, 2, 0, 4))
+    said, _ = ours(x, ours.of_source(memory), mask[:, None, None], nothing, visible, NoPositions())
+    exactly(said, theirs(x, memory, tgt_mask=~visible, memory_key_padding_mask=~mask))
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_last_norm_stands_where_the_blocks_leave_their_sum_as_it_is(norm: str) -> None:
+    part = {"kind": "transformer", "width": 8, "layers": 2, "heads": 2, "inner": 12, "norm": norm}
+    model = assemble(compose(("flag", {"embed": {"width": 8}, "encoder": part, "decoder": part})).spec, 9, 9).eval()
+    batch = Batch.of([[5, 6, 7]], [[8, 4]])
+    memory = model.encoder(batch.source, batch.source_mask)
+    for states in (memory.states, model.decode(batch)[0]):
+        same(states.mean(-1), torch.zeros(states.shape[:2]))
+        same(states.var(-1, unbiased=False), torch.ones(states.shape[:2]), within=1e-3)
+
+
+# --- a recurrent decoder as a whole
+
+
+def decoded_by_hand(
+    model: Any, before: bool, feed: bool, join: str, source: list[int], given: list[int]
+) -> list[Vector]:
+    """sₜ = cell([yₜ; summary; c], sₜ₋₁), oₜ = join(sₜ, cₜ), one symbol after the other, for one line."""
+    batch = Batch.of([source], [[]])
+    memory = model.bridge(model.encoder(batch.source, batch.source_mask))
+    decoder, states = model.decoder, list(array(memory.states[0]))
+    state, summary = memory.final[0][0].detach(), array(memory.final[-1][0])
+    context, outs = np.zeros(len(states[0])), []
+
+    def look(query: Tensor) -> Vector:
+        return attended(decoder.attention, ("additive", "softmax", "none"), array(query), states)[0]
+
+    for symbol in given:
+        x = array(decoder.embed.table.weight[symbol]) * math.sqrt(decoder.embed.table.embedding_dim)
+        if before:
+            context = look(state)
+        parts = [x, summary, *([context] if feed else [])]
+        (state,) = gru(decoder.stack.cells[0], torch.from_numpy(np.concatenate(parts)), (state,))
+        if not before:
+            context = look(state)
+        outs.append(JOINED[join](decoder.join, array(state), context))
+    return outs
+
+
+@pytest.mark.parametrize("join", JOINS)
+@pytest.mark.parametrize("feed", [True, False])
+@pytest.mark.parametrize("query", ["before", "after"])
+def test_a_recurrent_decoder_is_its_equations(query: str, feed: bool, join: str) -> None:
+    look = {"query": query, "feed": feed, "join": join}
+    part = {"cell": "gru", "width": 6}
+    tree = {"embed": {"width": 5}, "encoder": part, "decoder": {**part, "attention": look}, "bridge": {"give": "every"}}
+    model = shaken_in_double(assemble(compose(("flag", tree)).spec, 9, 9)).eval()
+    sources, targets = [[5, 6, 7], [8]], [[4, 5], [7, 7]]
+    batch = Batch.of(sources, targets)
+    out, _ = model.decode(batch)
+    for row in range(2):
+        wanted = decoded_by_hand(model, query == "before", feed, join, sources[row], batch.given[row].tolist())
+        exactly(out[row], np.stack(wanted))
+
+
+# --- bridges
+
+
+def summaries(name: str, bridge: Any, memory: Memory, row: int) -> list[Vector]:
+    """What each of three decoder layers is given of an encoder of two."""
+    lasts = [array(memory.final[layer][row]) for layer in (0, 1, 1)]
+    if name == "zeros":
+        return []
+    if name == "last":
+        return lasts
+    if name == "mean":
+        real = array(memory.states[row][memory.mask[row]])
+        return [sum(real) / len(real)] * 3
+    assert name == "projected", f"write down the formula of {name} here"
+    return [np.tanh(array(m.weight) @ s + array(m.bias)) for m, s in zip(bridge.project, lasts)]
+
+
+@pytest.mark.parametrize("name", BRIDGES)
+def test_a_bridge_hands_over_what_its_formula_says(name: str) -> None:
+    bridge = shaken_in_double(BRIDGES[name](6, 6, 3))
+    final = (torch.randn(2, 6).double(), torch.randn(2, 6).double())
+    memory = Memory(torch.randn(2, 4, 6).double(), lengths_to_mask(torch.tensor([4, 2])), final)
+    given = bridge(memory).final
+    for row in range(2):
+        wanted = summaries(name, bridge, memory, row)
+        assert len(given) == len(wanted)
+        for ours, theirs in zip(given, wanted):
+            exactly(ours[row], theirs)
+
+
+# --- the head that copies
+
+COPIES = [0, 1, 2, 3, 5, 6, 6, UNKNOWN, 7]  # two source symbols are 6 in the target, one is none
+
+
+def copied_by_hand(head: Copy, out: Vector, states: list[Vector], source: list[int]) -> Vector:
+    """Probabilities of all target symbols after one state."""
+    q = array(head.query.weight) @ out
+    scores = [float(q @ (array(head.key.weight) @ s)) / math.sqrt(len(out)) for s in states]
+    look = WEIGHED["softmax"](np.array(scores))
+    context = sum(a * s for a, s in zip(look, states))
+    said = float((array(head.gate.weight) @ np.concatenate([out, context]) + array(head.gate.bias))[0])
+    write = 1 / (1 + math.exp(-said))
+    symbols = array(head.weight) @ (array(head.project.weight) @ out + array(head.project.bias)) + array(head.bias)
+    chances = write * WEIGHED["softmax"](symbols)
+    for place, symbol in enumerate(source):
+        chances[COPIES[symbol]] += (1 - write) * look[place]
+    return chances
+
+
+def test_the_copy_head_is_a_mixture_of_writing_and_of_the_places_that_hold_a_symbol() -> None:
+    head = shaken_in_double(Copy(6, 4, embedding.table(9, 5), tied=False, copies=COPIES))
+    sources = [[4, 6, 4, 5, 3], [7, 3]]  # a symbol twice, two symbols that are one, an unknown one; END at the end
+    lengths = [len(source) for source in sources]
+    ids = torch.tensor([sources[0], [*sources[1], PAD, PAD, PAD]])
+    memory = Memory(torch.randn(2, 5, 4).double(), lengths_to_mask(torch.tensor(lengths)), source=ids)
+    out = torch.randn(2, 3, 6).double()
+    ours = head(out, memory).log_probs.exp()
+    for row, place in product(range(2), range(3)):
+        states = list(array(memory.states[row, : lengths[row]]))
+        wanted = copied_by_hand(head, array(out[row, place]), states, sources[row])
+        assert wanted.sum() == pytest.approx(1)
+        exactly(ours[row, place], wanted, within=1e-6)  # it computes in float32
+
+
+def test_a_source_symbol_is_copied_as_the_target_symbol_of_its_name() -> None:
+    specials = ["<pad>", "<unknown>", "<start>", "<end>"]
+    assert copied_as([*specials, "<de>", "a", "b", "ä"], [*specials, "b", "x", "a"]) == [0, 1, 2, 3, UNKNOWN, 6, 4, 1]
+
+
+def test_text_that_is_named_like_a_special_is_not_copied_as_one() -> None:
+    specials = ["<pad>", "<unknown>", "<start>", "<end>"]
+    assert copied_as([*specials, "<end>", "a"], [*specials, "a"]) == [0, 1, 2, 3, UNKNOWN, 4]
+    assert copied_as([*specials, "<end>", "a"], [*specials, "a", "<end>"]) == [0, 1, 2, 3, 5, 4]
+
+
+def test_symbols_that_look_alike_are_not_copied_for_one_another() -> None:
+    specials = ["<pad>", "<unknown>", "<start>", "<end>"]
+    assert copied_as([*specials, "�", "a"], [*specials, "�", "a", "�"]) == [0, 1, 2, 3, UNKNOWN, 5]
 
 
 # --- objectives

@@ -13,5 +13,5 @@ from weft.spec import Spec
 
 def model_of(spec: Spec, source: Tokeniser, target: Tokeniser) -> Seq2Seq[Any] | Aligned:
     """Freshly initialised from torch's random state."""
-    copies = copied_as(source.names, target.names) if spec.head.kind == "copy" else None
-    return assemble(spec, len(source), len(target), copies)
+    apart = spec.head.kind == "copy" and not spec.embed.shared
+    return assemble(spec, len(source), len(target), copied_as(source.names, target.names) if apart else None)

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, logsigmoid
 
-from weft.core.kinds import PAD, UNKNOWN, Emission, Memory
+from weft.core.kinds import PAD, SPECIALS, UNKNOWN, Emission, Memory
 from weft.core.masks import hide
 from weft.core.trace import note
 
@@ -68,6 +69,8 @@ class Ctc(Tokens):
 
 
 def copied_as(source: Sequence[str], target: Sequence[str]) -> list[int]:
-    """For each symbol of the source, the target's symbol of the same name, or UNKNOWN."""
-    places = {symbol: place for place, symbol in reversed(list(enumerate(target)))}
-    return [places.get(symbol, UNKNOWN) for symbol in source]
+    """For each symbol of the source, the target's only symbol of that name, or UNKNOWN; specials are themselves."""
+    first = len(SPECIALS)
+    often = Counter(target[first:])  # pieces of several bytes may all show as �
+    places = {name: place for place, name in enumerate(target) if place >= first and often[name] == 1}
+    return [*range(first), *(places.get(name, UNKNOWN) for name in source[first:])]

@@ -29,7 +29,7 @@ def nearest(scores: Tensor) -> Tensor:
 def straight_through(scores: Tensor) -> Tensor:
     """1 for the best key alone on the way forth, softmax's gradient on the way back."""
     soft = softmax(scores)
-    return nearest(scores) + soft - soft.detach()
+    return nearest(scores) + (soft - soft.detach())  # the bracket is exactly nothing
 
 
 def exact(scores: Tensor) -> Tensor:
