@@ -225,8 +225,9 @@ def test_the_runs_have_the_same_choices_and_symbols(tiny_pairs: Path, tmp_path: 
     one, other = spec_of(folder / "gru-s1"), spec_of(folder / "elman-s2")
     assert {key for key in one if one[key] != other[key]} == {"decoder.cell", "train.seed"}
     assert (folder / "gru-s1" / "target.json").read_bytes() == (folder / "elman-s2" / "target.json").read_bytes()
-    origins = json.loads((folder / "gru-s1" / "choices.json").read_text())["origins"]
-    assert (origins["decoder.cell"], origins["train.rate"]) == ("flag", "autopilot")
+    choices = json.loads((folder / "gru-s1" / "choices.json").read_text())
+    assert [choices["origins"][key] for key in ("decoder.cell", "train.rate")] == ["flag", "autopilot"]
+    assert "encoder.kind" in [key for key, _, _ in choices["reasons"]]
     assert len(done.results) == 4
 
 
@@ -319,9 +320,13 @@ def test_several_processes_are_refused(tiny_pairs: Path, tmp_path: Path, monkeyp
 
 
 def test_another_comparison_in_the_folder_is_refused_with_the_difference(tiny_pairs: Path, tmp_path: Path) -> None:
-    compare(tiny_pairs, tmp_path / "out")
+    test = tmp_path / "test.tsv"
+    test.write_text("ab\tba\n")
+    compare(tiny_pairs, tmp_path / "out", seeds=2)
     for more, said in (
-        ({"seeds": 2}, "seeds: 1 → 2"),
+        ({}, "seeds: 2 → 1"),
+        ({"seeds": 3, "steps": 3}, "seeds: 2 → 3"),
+        ({"tests": {"short": test}}, "tests.short: None → "),
         ({"steps": 3}, "set.train.steps: 2 → 3"),
         ({"vary": ["decoder.cell=gru"]}, "variants.elman: decoder.cell=elman → None"),
         ({"match_parameters": True}, "match_parameters: False → True"),
@@ -345,6 +350,14 @@ def test_a_finished_comparison_is_not_made_again(tiny_pairs: Path, tmp_path: Pat
     assert again.results == first.results
     assert (tmp_path / "out" / "runs" / "gru-s1" / "best" / "weights.safetensors").stat() == weights
     assert len(lines_of(tmp_path / "out" / "results.jsonl")) == 2
+
+
+def test_more_seeds_are_added_to_those_that_were_trained(tiny_pairs: Path, tmp_path: Path) -> None:
+    compare(tiny_pairs, tmp_path / "out")
+    done = compare(tiny_pairs, tmp_path / "out", seeds=2)
+    assert sorted((r.cell, r.seed) for r in done.results) == [("elman", 1), ("elman", 2), ("gru", 1), ("gru", 2)]
+    assert len(lines_of(tmp_path / "out" / "results.jsonl")) == 4
+    assert [row.seeds for row in done.rows] == [2, 2]
 
 
 def test_a_half_written_result_is_dropped_and_its_run_scored_again(tiny_pairs: Path, tmp_path: Path) -> None:

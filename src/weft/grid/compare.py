@@ -130,11 +130,8 @@ def run_comparison(asked: Asked, folder: GridFolder, watcher: Watcher) -> Compar
         prepared = asked.prepare(watcher.stage)
         identity = asked.identity(prepared)
         with folder.open():
-            plan = folder.read_plan()
-            if plan is None:
-                plan = _begin(asked, folder, make_plan(asked, prepared), watcher)
-            else:
-                folder.check_same(plan, identity)
+            old = folder.read_plan()
+            plan = folder.go_on(old, identity) if old else _begin(folder, make_plan(asked, prepared), watcher)
             data = compose(("base", plan.base)).spec.data
             sets = sets_of(asked, prepared.valid, data)
             made = make_runs(Comparing(asked, plan, folder, sets, watcher, RunReporter(watcher)))
@@ -145,7 +142,7 @@ def run_comparison(asked: Asked, folder: GridFolder, watcher: Watcher) -> Compar
     return Compared(folder.path, plan, rows, made)
 
 
-def _begin(asked: Asked, folder: GridFolder, plan: Plan, watcher: Watcher) -> Plan:
+def _begin(folder: GridFolder, plan: Plan, watcher: Watcher) -> Plan:
     """Write the plan down, and say what all share and what cannot be."""
     for key, value, why in plan.chosen.reasons:
         watcher.note(f"chose {key} = {value} for all: {why}")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from weft.choose import Choices
 from weft.core.errors import UserError
+from weft.data.pairs import fingerprint
 from weft.data.prepare import Prepared
 from weft.grid.base import Base, Layers, find_base, layers_of
 from weft.grid.budget import epochs_for
@@ -19,7 +20,7 @@ from weft.grid.lengths import Unit, unit_of
 from weft.grid.match import count_parameters, matched
 from weft.grid.variants import Variant, Vary
 from weft.opening import Job, asked_for, files_of, learn_tokenisers, merge, speed_for
-from weft.settings import Clash, Layer, put
+from weft.settings import Clash, Layer, flatten, put
 from weft.spec import Spec
 
 FORMAT = 1
@@ -57,7 +58,7 @@ class Asked:
             "seeds": self.seeds,
             "tokens": self.tokens,
             "match_parameters": self.match,
-            "tests": self.tests,
+            "tests": {name: fingerprint([file]) for name, file in self.tests.items()},
         }
         content: dict[str, Any] = json.loads(json.dumps(made))
         return content
@@ -98,8 +99,9 @@ class Plan:
         seconds: float | None = self.base["train"]["budget_seconds"]
         return seconds
 
-    def cell(self, name: str) -> Cell:
-        return next(cell for cell in self.cells if cell.name == name)
+    def longer(self, asked: dict[str, Any]) -> Plan:
+        """The same with more seeds."""
+        return replace(self, asked=asked, seeds=seeds_from(self.seeds[0], asked["seeds"]))
 
     def to_json(self) -> str:
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
@@ -136,7 +138,6 @@ def make_plan(asked: Asked, prepared: Prepared) -> Plan:
     cells = [_sized(cell, base, prepared, asked) for cell in cells]
     if all(cell.refused for cell in cells):
         raise UserError(f"none of these can be: {cells[0].refused}", "--vary", "vary settings that go together")
-    first = base.spec.train.seed
     return Plan(
         asked.identity(prepared),
         asked.vary,
@@ -144,7 +145,7 @@ def make_plan(asked: Asked, prepared: Prepared) -> Plan:
         base.spec.model_dump(mode="json"),
         base.spec.train.select,
         unit_of(base.spec),
-        tuple(range(first, first + asked.seeds)),
+        seeds_from(base.spec.train.seed, asked.seeds),
         tuple(cells),
     )
 
@@ -203,10 +204,16 @@ def _symbols(prepared: Prepared, spec: Spec) -> tuple[int, int]:
     return len(source), len(target)
 
 
+def seeds_from(first: int, count: int) -> tuple[int, ...]:
+    return tuple(range(first, first + count))
+
+
 def job_of(cell: Cell, seed: int, plan: Plan, asked: Asked) -> Job:
     """The ordinary training job of one run (its folder is said elsewhere)."""
     flags = merge(cell.layers.flag_layer)
     put(flags, "train.seed", seed)
+    own = dict(flatten(cell.layers.compose().model_dump(mode="json")))
+    reasons = [reason for reason in plan.chosen.reasons if str(own.get(reason[0])) == reason[1]]
     return Job(
         pairs=asked.pairs,
         valid=asked.valid,
@@ -214,5 +221,5 @@ def job_of(cell: Cell, seed: int, plan: Plan, asked: Asked) -> Job:
         flag_layer=flags,
         resume=True,
         command=asked.command,
-        chosen=Choices(cell.layers.chosen, plan.chosen.reasons),
+        chosen=Choices(cell.layers.chosen, reasons),
     )

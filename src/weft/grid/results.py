@@ -98,8 +98,11 @@ class GridFolder:
             todo = "restore the file, or choose another --out"
             raise UserError("the plan of this comparison cannot be read", str(self.plan_file), todo) from None
 
-    def check_same(self, plan: Plan, asked: dict[str, Any]) -> None:
-        """Refuse to go on with another comparison."""
+    def go_on(self, plan: Plan, asked: dict[str, Any]) -> Plan:
+        """The plan to go on with, of more seeds if that is asked for; another comparison is refused."""
+        if asked["seeds"] > len(plan.seeds) and not differences({**plan.asked, "seeds": asked["seeds"]}, asked):
+            plan = plan.longer(asked)
+            self.write(self.plan_file.name, plan.to_json())
         changed = differences(plan.asked, asked)
         if changed:
             raise UserError(
@@ -107,6 +110,7 @@ class GridFolder:
                 str(self.path),
                 "give the command as it was to go on, or choose another --out",
             )
+        return plan
 
     def results(self) -> list[Result]:
         """What has ended so far, the last line of each run; a line that a killed process left half is dropped."""

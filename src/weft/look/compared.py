@@ -84,8 +84,6 @@ def draw_score_length(
     behind.bar(range(len(classes)), [count for _, count in classes], width=0.86, color=BARS)
     behind.set_ylim(0, 3.2 * max([count for _, count in classes], default=1))  # low, behind the lines
     behind.set_axis_off()
-    for place, (_, count) in enumerate(classes):
-        behind.text(place, 0, f"{count:,}", ha="center", va="bottom", fontsize=8, color="#8a94a0")
     axes.set_zorder(behind.get_zorder() + 1)
     axes.patch.set_visible(False)
     for line in reversed(lines):
@@ -93,8 +91,8 @@ def draw_score_length(
         points = mean_points(line.seeds)
         (drawn,) = axes.plot(*_sides(points), color=looks.colour, linewidth=2.0, label=line.label)
         drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, clip_on=False)
-    _dress(axes, f"source length ({unit}); bars: validation pairs", LABELS.get(metric, metric))
-    axes.set_xticks(range(len(classes)), [name for name, _ in classes])
+    _dress(axes, f"source length ({unit}); bars: how many pairs", LABELS.get(metric, metric))
+    axes.set_xticks(range(len(classes)), [f"{name}\n({count:,})" for name, count in classes])
     axes.set_ylim(bottom=0)
     _legend(axes)
     _save(figure, path)
