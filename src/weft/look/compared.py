@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from weft.look.curves import INK, LABELS
+from weft.look.curves import INK, LABELS, dress
 
 COLOURS = ("#1f5f99", "#c4501b", "#2f8f5b", "#8a4fa3", "#c99a12", "#3fa7b5", "#b0447a", "#6b6b6b", "#7a9a2e", "#8c5a3c")
 STROKES = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (3, 1.5)))
@@ -66,7 +66,7 @@ def draw_score_time(lines: Sequence[Line], path: Path, metric: str, title: str =
         axes.plot(*_sides(mean), color=looks.colour, linestyle=looks.stroke, linewidth=2.0, label=line.label)
         if mean:
             axes.plot(*mean[-1], looks.marker, color=looks.colour, markersize=5)
-    _dress(axes, "training time", LABELS.get(metric, metric))
+    dress(axes, "training time", LABELS.get(metric, metric))
     axes.xaxis.set_major_formatter(FuncFormatter(_clock))
     longest = max((x for line in lines for seed in line.seeds for x, _ in seed), default=1.0)
     axes.xaxis.set_major_locator(MultipleLocator(next((s for s in TICKS if longest / s <= MOST_TICKS), longest)))
@@ -91,7 +91,7 @@ def draw_score_length(
         points = mean_points(line.seeds)
         (drawn,) = axes.plot(*_sides(points), color=looks.colour, linewidth=2.0, label=line.label)
         drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, clip_on=False)
-    _dress(axes, f"source length ({unit}); bars: how many pairs", LABELS.get(metric, metric))
+    dress(axes, f"source length ({unit}); bars: how many pairs", LABELS.get(metric, metric))
     axes.set_xticks(range(len(classes)), [f"{name}\n({count:,})" for name, count in classes])
     axes.set_ylim(bottom=0)
     _legend(axes)
@@ -128,16 +128,6 @@ def _figure(title: str) -> tuple[Figure, Axes]:
     if title:
         axes.set_title(title, fontsize=12, color=INK, loc="left", pad=10, parse_math=False)
     return figure, axes
-
-
-def _dress(axes: Axes, across: str, up: str) -> None:
-    axes.set_xlabel(across, color=INK)
-    axes.set_ylabel(up, color=INK)
-    axes.grid(color="#e4e4e4", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color("#c8c8c8")
-    axes.tick_params(color="#c8c8c8", labelcolor=INK, labelsize=9)
 
 
 def _legend(axes: Axes) -> None:

@@ -118,15 +118,20 @@ def _line(
 
 
 def _dress(axes: Axes, label: str) -> None:
-    axes.set_xlabel("step", color=INK)
-    axes.set_ylabel(label, color=INK)
+    dress(axes, "step", label)
+    axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
+    axes.margins(x=0.03, y=0.08)
+
+
+def dress(axes: Axes, across: str, up: str) -> None:
+    """Labels, a faint grid, and no more lines than needed."""
+    axes.set_xlabel(across, color=INK)
+    axes.set_ylabel(up, color=INK)
     axes.grid(color="#e8e8e8", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#c8c8c8")
     axes.tick_params(color="#c8c8c8", labelcolor=INK, labelsize=9)
-    axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
-    axes.margins(x=0.03, y=0.08)
 
 
 def _scale_loss(axes: Axes, values: list[float]) -> None:
