@@ -66,14 +66,17 @@ def compare(
 ) -> None:
     """Train every combination of some settings alike, and rank them.
 
-    All have the same pairs, symbols, budget and seeds. The autopilot chooses once, for the settings without what
-    varies, and its values (widths, rate, dropout, batches) hold for all: only what varies differs, and what it forces,
-    such as the heads of a Transformer. Ctrl-C stops; the same command goes on, and a finished run is not made again.
+    All have the same pairs, symbols, budget and seeds. The autopilot chooses
+    once, for the settings without what varies, and its values (widths, rate,
+    dropout, batches) hold for all: only what varies differs, and what it
+    forces, such as the heads of a Transformer. Ctrl-C stops; the same command
+    goes on, and a finished run is not made again.
 
     [bold]Examples[/]
-      weft compare words.tsv --vary decoder.cell=elman,gru,mut1 --vary decoder.attention.score=none,additive --budget 5m
-      weft compare words.tsv --valid dev.tsv --vary encoder.kind=recurrent,transformer --budget 2Mtokens --seeds 2
-      weft compare words.tsv --vary decoder.cell=elman,lstm --match-parameters --steps 2000 --out cells
+      weft compare words.tsv --vary decoder.cell=elman,lstm,gru,mut1 --budget 5m
+      weft compare words.tsv --vary encoder.layers=1,2 --vary decoder.layers=1,2
+      weft compare words.tsv --vary encoder.kind=recurrent,transformer \\
+        --valid dev.tsv --budget 2Mtokens --seeds 2 --match-parameters
     """
     from weft.cli.train import command_line
     from weft.grid.compare import compare_settings

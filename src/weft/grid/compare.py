@@ -129,9 +129,10 @@ def run_comparison(asked: Asked, folder: GridFolder, watcher: Watcher) -> Compar
         _check_alone()
         prepared = asked.prepare(watcher.stage)
         identity = asked.identity(prepared)
+        old = folder.read_plan()
+        new = None if old else make_plan(asked, prepared)  # before the folder is made: a mistake leaves no trace
         with folder.open():
-            old = folder.read_plan()
-            plan = folder.go_on(old, identity) if old else _begin(folder, make_plan(asked, prepared), watcher)
+            plan = folder.go_on(old, identity) if old else _begin(folder, new, watcher)
             data = compose(("base", plan.base)).spec.data
             sets = sets_of(asked, prepared.valid, data)
             made = make_runs(Comparing(asked, plan, folder, sets, watcher, RunReporter(watcher)))
@@ -142,8 +143,9 @@ def run_comparison(asked: Asked, folder: GridFolder, watcher: Watcher) -> Compar
     return Compared(folder.path, plan, rows, made)
 
 
-def _begin(folder: GridFolder, plan: Plan, watcher: Watcher) -> Plan:
+def _begin(folder: GridFolder, plan: Plan | None, watcher: Watcher) -> Plan:
     """Write the plan down, and say what all share and what cannot be."""
+    assert plan is not None
     for key, value, why in plan.chosen.reasons:
         watcher.note(f"chose {key} = {value} for all: {why}")
     for cell in plan.cells:

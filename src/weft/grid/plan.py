@@ -50,8 +50,8 @@ class Asked:
     def identity(self, prepared: Prepared) -> dict[str, Any]:
         """What makes it this comparison and no other."""
         made = {
-            "pairs": prepared.fingerprint,
-            "valid": prepared.valid_fingerprint,
+            "fingerprint of pairs": prepared.fingerprint,
+            "fingerprint of --valid": prepared.valid_fingerprint or "none",
             "config": self.file_layer,
             "set": self.flag_layer,
             "variants": {v.label: ", ".join(f"{k}={x}" for k, x in v.settings.items()) for v in self.variants},
