@@ -1,0 +1,296 @@
+"""The recipes, by name: each is a question, data, and variants one setting apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.recipes import lookup, makers
+from weft.recipes.makers import symbols
+from weft.recipes.spearman import PUBLISHED, beside_published
+from weft.recipes.study import Recipe, Study, given, made
+
+ELMAN = {"encoder.cell": "elman", "decoder.cell": "elman"}
+NO_ATTENTION = {"decoder.attention.score": "none"}
+SMALL = {"encoder.width": 128, "decoder.width": 128, "embed.width": 64}
+CHARACTERS = {"source.tokens": "characters", "target.tokens": "characters"}
+EXACT = {"train.select": "exact"}
+PUBLIC = "The folder in `WEFT_DATA` must hold it; it is not part of Weft."
+
+
+def transformer(positions: str, width: int = 128, layers: int = 2) -> dict[str, Any]:
+    """A small Transformer with one position scheme."""
+    part = {"kind": "transformer", "width": width, "layers": layers, "heads": 4, "inner": 2 * width}
+    sides = {f"{side}.{name}": value for side in ("encoder", "decoder") for name, value in part.items()}
+    return {**sides, "embed.positions": positions, "embed.width": width, "train.rate": 0.0015}
+
+
+def case() -> Recipe:
+    settings = {**ELMAN, **SMALL, **CHARACTERS, **EXACT, "train.dropout": 0.0, "objective.smoothing": 0.0}
+    attention = {"decoder.attention.score": "additive"}
+    last = {**NO_ATTENTION, "bridge.kind": "last"}
+    data = made(makers.cased(5, 60), 20_000, 600)
+    ladder = {
+        "last state alone": {**last, "bridge.give": "first"},
+        "summary at every step": {**last, "bridge.give": "every"},
+        "attention": attention,
+        "attention and positions": {**attention, "embed.positions": "sinusoid"},
+    }
+    places = {f"prompt at {place}": {**attention, "data.tag_at": place} for place in ("start", "end", "decoder")}
+    return Recipe(
+        "case",
+        "A sentence and a prompt, `<U>` or `<L>`: write it in upper or lower case. How does an Elman network get a "
+        "long "
+        "sentence through, and does it matter where the prompt stands?",
+        "Made by the recipe: 20,000 sentences of 5 to 60 characters out of invented words.",
+        "One state of fixed width must hold the whole sentence: without attention the score falls to nothing as "
+        "sentences grow, and giving the summary at every step saves the decoder from forgetting but not the encoder "
+        "from "
+        "forgetting. With attention the length hardly matters. Positions help the look to move on by one. "
+        "Where the prompt stands matters little once there is attention; in the decoder it need not be looked for "
+        "at all.",
+        (
+            Study("ladder", data, ladder, settings, "3Mtokens", tag=3),
+            Study("prompt", data, places, settings, "2Mtokens", tag=3),
+        ),
+    )
+
+
+def spaces() -> Recipe:
+    variants: dict[str, dict[str, Any]] = {
+        "plain vocabulary, no attention": {**NO_ATTENTION, "decoder.width": 128},
+        "plain vocabulary, attention": {"decoder.attention.score": "additive", "decoder.width": 128},
+        "with a blank (CTC)": {"head.kind": "ctc"},
+    }
+    settings = {**CHARACTERS, **EXACT, "encoder.width": 128, "embed.width": 64, "train.dropout": 0.05}
+    tests = {"twice as long": (makers.spaced(41, 80), 300)}
+    return Recipe(
+        "spaces",
+        "Take all spaces out of a sentence. Must the output's symbols be told one by one, or is it enough to say at "
+        "each "
+        "place of the input what to write there, or nothing: a blank?",
+        "Made by the recipe: 20,000 sentences of 5 to 40 characters out of invented words; tested also on 41 to 80. "
+        "No word has the same letter twice in a row: CTC melts equal neighbours, and needs a place between them.",
+        "An encoder alone that says a letter or a blank at each place learns this in seconds, and works on inputs "
+        "twice "
+        "as long as any it saw, because nothing in it counts places. A decoder must find its place by itself: with "
+        "attention it learns the trained lengths, and loses its way beyond them.",
+        (Study("spaces", made(makers.spaced(5, 40), 20_000, 600, tests), variants, settings, "800ktokens"),),
+    )
+
+
+def ten_architectures() -> dict[str, dict[str, Any]]:
+    return {cell: {"encoder.cell": cell, "decoder.cell": cell} for cell in PUBLISHED}
+
+
+JOZEFOWICZ = {
+    **NO_ATTENTION,
+    **CHARACTERS,
+    "encoder.directions": "forward",
+    "bridge.kind": "last",
+    "encoder.width": 192,
+    "decoder.width": 192,
+    "embed.width": 48,
+    "train.select": "accuracy",
+    "train.dropout": 0.0,
+    "train.batch_tokens": 2048,
+    "train.evaluations": 8,
+    "train.valid_pairs": 200,
+    "search.kind": "greedy",
+}
+
+
+def arithmetic() -> Recipe:
+    return Recipe(
+        "arithmetic",
+        "Two numbers with distracting letters between the digits, as in `3e36d9-h1h39f94eeh43keg3c=`: which recurrence "
+        "learns to say the sum? Ten architectures at equal numbers of parameters, beside the published column.",
+        "Made by the recipe as Jozefowicz 2015 describes it: 60,000 tasks. One network reads the task and another of "
+        "the same kind says the answer, with the last state handed over; the score is the share of characters that are "
+        "the most probable given the right ones before. Each has the same time, so that slow architectures see less.",
+        "The gated networks learn it, the Elman network and the LSTM without a forget gate fall behind; among the rest "
+        "the differences are small against their intervals at this budget, and the published order among them was "
+        "found "
+        "with far longer training and a search over settings for each.",
+        (
+            Study(
+                "arithmetic",
+                made(makers.arithmetic, 60_000, 600),
+                ten_architectures(),
+                JOZEFOWICZ,
+                "700ktokens",
+                seeds=2,
+                match=True,
+                also=beside_published(0),
+            ),
+        ),
+    )
+
+
+def xml() -> Recipe:
+    return Recipe(
+        "xml",
+        "Nested tags such as `<ab><cde></cde></ab>`: which recurrence remembers what is open, and how it was spelled? "
+        "Ten architectures at equal numbers of parameters, beside the published column.",
+        "Made by the recipe as Jozefowicz 2015 describes it: 20,000 documents of 12 to 240 characters. The first half "
+        "is read, the second is said; the score is next-character accuracy on the second half.",
+        "Letters of new tags cannot be known, so no score comes near 100 %. What can be known is which tag must be "
+        "closed: "
+        "that asks for a stack, and gated networks keep more of it than the Elman network.",
+        (
+            Study(
+                "xml",
+                made(makers.xml, 20_000, 600),
+                ten_architectures(),
+                JOZEFOWICZ,
+                "700ktokens",
+                seeds=2,
+                match=True,
+                also=beside_published(1),
+            ),
+        ),
+    )
+
+
+def order() -> Recipe:
+    schemes = ("none", "sinusoid", "sinusoid-concat", "learned", "relative", "rotary", "alibi")
+    words = {"source.tokens": "words", "target.tokens": "words", **EXACT, "train.batch_tokens": 1024}
+    return Recipe(
+        "order",
+        "`the old dog sees the shy cat` is not `the shy cat sees the old dog`. What does a Transformer make of "
+        "sentences "
+        "whose meaning hangs on word order, without positions, and with each way of telling places apart?",
+        "Made by the recipe: 4,000 sentences of two nouns, two adjectives and a verb, to `sees ( old dog , shy cat )`.",
+        "Without positions the encoder sees a bag of words: it cannot know who is old, nor who sees whom, and guesses. "
+        "Every scheme that tells places apart solves it; they differ in how soon.",
+        (
+            Study(
+                "order", made(makers.ordered, 4_000, 500), {s: transformer(s, 64) for s in schemes}, words, "400ktokens"
+            ),
+        ),
+    )
+
+
+def lengths(name: str, does: str, change: Any, learns: str) -> Recipe:
+    variants: dict[str, dict[str, Any]] = {
+        "lstm, no attention": {**NO_ATTENTION, "decoder.cell": "lstm", **SMALL},
+        "lstm, attention": {"decoder.cell": "lstm", **SMALL},
+        "gru, attention": {"encoder.cell": "gru", "decoder.cell": "gru", **SMALL},
+        "elman, attention": {"encoder.cell": "elman", "decoder.cell": "elman", **SMALL},
+        **{f"transformer, {s}": transformer(s) for s in ("sinusoid", "rotary", "relative", "alibi")},
+    }
+    settings = {**CHARACTERS, **EXACT, "train.dropout": 0.05, "train.batch_tokens": 1536, "search.kind": "greedy"}
+    tests = {"to 100": (symbols(1, 100, change), 400)}
+    return Recipe(
+        name,
+        f"{does} a string of letters. Trained on up to 20 letters and tested on up to 100: what carries over, by cell, "
+        "attention and position scheme?",
+        "Made by the recipe: 20,000 strings of 1 to 20 letters, each letter as likely as any other; tests of 1 to 100.",
+        learns,
+        (Study(name, made(symbols(1, 20, change), 20_000, 500, tests), variants, settings, "1Mtokens"),),
+    )
+
+
+def exposure() -> Recipe:
+    kinds: dict[str, dict[str, Any]] = {
+        "teacher forcing": {"feeding.kind": "teacher"},
+        "scheduled, linear": {"feeding.kind": "scheduled", "feeding.schedule": "linear"},
+        "scheduled, inverse sigmoid": {"feeding.kind": "scheduled", "feeding.schedule": "inverse-sigmoid"},
+        "free running": {"feeding.kind": "own"},
+        "teacher, token dropout": {"feeding.token_dropout": 0.1},
+    }
+    g2p = given("g2p_sigmorphon2020/data/train/gre_train.tsv", "g2p_sigmorphon2020/data/dev/gre_dev.tsv")
+    size = {"encoder.width": 128, "decoder.width": 128, "embed.width": 128}
+    spoken = {**size, **EXACT, "source.tokens": "characters", "target.tokens": "words", "train.dropout": 0.05}
+    return Recipe(
+        "exposure",
+        "In training the decoder reads the right symbols, in use its own. Does it pay to let it read its own output "
+        "while "
+        "it learns: by a coin per symbol whose odds change over training time, or altogether?",
+        "Greek words to phones (g2p_sigmorphon2020, from WikiPron, CC BY-SA 3.0). "
+        f"{PUBLIC} And made by the recipe: 8,000 strings of 10 to 40 digits, spoken with equal ones taken together.",
+        "With attention and short outputs teacher forcing is hard to beat, and free running from the start learns "
+        "slowest: "
+        "early on, what it reads is noise. Scheduled sampling costs some speed, since it must say its own output "
+        "before it "
+        "can read it, and gains only where slips have consequences.",
+        (
+            Study("g2p", g2p, kinds, {**size, **EXACT}, "600ktokens", seeds=2),
+            Study("spoken", made(makers.spelled(10, 40), 8_000, 400), kinds, spoken, "800ktokens", seeds=1),
+        ),
+    )
+
+
+def bottleneck() -> Recipe:
+    plain = {**NO_ATTENTION, "bridge.kind": "projected"}
+    attention = {"decoder.attention.score": "additive"}
+    forward = {"encoder.directions": "forward"}
+    variants: dict[str, dict[str, Any]] = {
+        "no attention, forwards": {**plain, **forward},
+        "no attention, reversed": {**plain, **forward, "encoder.reverse": True},
+        "no attention, bidirectional": plain,
+        "attention, forwards": {**attention, **forward},
+        "attention, bidirectional": attention,
+    }
+    settings = {"encoder.kind": "recurrent", "decoder.kind": "recurrent", "train.select": "bleu"}
+    data = given("tatoeba_en_fr/train.tsv", "tatoeba_en_fr/dev.tsv")
+    return Recipe(
+        "bottleneck",
+        "English to French with a GRU: what does the one state between encoder and decoder cost as sentences grow, and "
+        "what do reading backwards, reading both ways, and attention give back?",
+        f"tatoeba_en_fr: 160,379 short sentences (Tatoeba, CC BY 2.0 FR). {PUBLIC}",
+        "Without attention BLEU falls with the length of the source. Reversing brings the first words of source and "
+        "target near each other and helps; reading both ways helps more. With attention the curve stays flat much "
+        "longer.",
+        (Study("bottleneck", data, variants, {**settings, "encoder.cell": "gru", "decoder.cell": "gru"}, "1Mtokens"),),
+    )
+
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        case(),
+        spaces(),
+        Recipe(
+            "lookup",
+            "Attention is a dictionary that can be learned. Of the ways to look up, exact, nearest and soft, which "
+            "learn, "
+            "and what gradients reach query, key and value?",
+            "Made by the recipe: each of 24 words has to be answered with another one.",
+            "Exact match gives no gradient at all, and nearest match only to the value: the query can never move to "
+            "another "
+            "entry. Soft lookup reaches all three, and so does straight-through, which looks hard and learns soft.",
+            by_hand=lookup.run,
+        ),
+        arithmetic(),
+        xml(),
+        order(),
+        lengths(
+            "copy",
+            "Copy",
+            str,
+            "One state holds some twenty letters and no more. With attention a recurrent model copies somewhat "
+            "beyond what it "
+            "saw; a Transformer with places as added waves has never seen the places beyond 20 and fails there, "
+            "while schemes "
+            "of distances carry further.",
+        ),
+        lengths(
+            "reverse",
+            "Reverse",
+            lambda text: text[::-1],
+            "Reversing suits a single state better than copying does, since what was read last is said first; with "
+            "attention "
+            "the order hardly matters within the trained lengths. Beyond them none is safe.",
+        ),
+        lengths(
+            "sort",
+            "Sort",
+            lambda text: "".join(sorted(text)),
+            "Sorting asks for counts rather than for order, so a state can hold more of it; what an attention must "
+            "find is "
+            "not the next place but all places of the next letter.",
+        ),
+        exposure(),
+        bottleneck(),
+    )
+}

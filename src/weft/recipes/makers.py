@@ -1,0 +1,158 @@
+"""Pairs for the recipes, made from nothing by a seed."""
+
+# Every maker draws from its own random generator, so that the pairs depend on the seed alone.
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from itertools import islice, pairwise
+
+from weft.core.kinds import Pair
+
+Draw = Callable[[random.Random], Pair]
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+ONSETS, VOWELS, CODAS = (
+    ["b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "z", "sh", "th", "br", "st"],
+    ["a", "e", "i", "o", "u"],
+    ["n", "r", "s", "t", "l", "m"],
+)
+
+
+def distinct(draw: Draw, count: int, seed: int, avoid: frozenset[str] = frozenset()) -> list[Pair]:
+    """`count` pairs with different sources (tag counted), none of them in `avoid`."""
+    return list(islice(_fresh(draw, random.Random(seed), avoid), count))
+
+
+def _fresh(draw: Draw, rng: random.Random, avoid: frozenset[str]) -> Iterator[Pair]:
+    seen = set(avoid)
+    while True:
+        pair = draw(rng)
+        if key(pair) not in seen:
+            seen.add(key(pair))
+            yield pair
+
+
+def key(pair: Pair) -> str:
+    return f"{pair.tag}\t{pair.source}"
+
+
+def word(rng: random.Random) -> str:
+    """One to three syllables, no letter twice in a row."""
+    while True:
+        made = "".join(
+            rng.choice(ONSETS) + rng.choice(VOWELS) + (rng.choice(CODAS) if rng.random() < 0.4 else "")
+            for _ in range(rng.randint(1, 3))
+        )
+        if all(a != b for a, b in pairwise(made)):
+            return made
+
+
+def sentence(rng: random.Random, shortest: int, longest: int) -> str:
+    """Words up to a length drawn between the two."""
+    length, words = rng.randint(shortest, longest), [word(rng)]
+    while len(" ".join(words)) < length:
+        words.append(word(rng))
+    return " ".join(words)[:length].strip()
+
+
+def cased(shortest: int, longest: int) -> Draw:
+    """A sentence with capitals here and there, and a prompt: to upper or to lower case."""
+
+    def draw(rng: random.Random) -> Pair:
+        mixed = "".join(c.upper() if rng.random() < 0.3 else c for c in sentence(rng, shortest, longest))
+        up = rng.random() < 0.5
+        return Pair(mixed, mixed.upper() if up else mixed.lower(), tag="U" if up else "L")
+
+    return draw
+
+
+def spaced(shortest: int, longest: int) -> Draw:
+    """A sentence, and the same without its spaces."""
+
+    def draw(rng: random.Random) -> Pair:
+        text = sentence(rng, shortest, longest)
+        return Pair(text, text.replace(" ", ""))
+
+    return draw
+
+
+def symbols(shortest: int, longest: int, change: Callable[[str], str]) -> Draw:
+    """A string of letters, and what `change` makes of it."""
+
+    def draw(rng: random.Random) -> Pair:
+        text = "".join(rng.choice(LETTERS) for _ in range(rng.randint(shortest, longest)))
+        return Pair(text, change(text))
+
+    return draw
+
+
+def arithmetic(rng: random.Random) -> Pair:
+    """Two numbers of up to 8 digits, either sign, + or −, with distracting letters between (Jozefowicz 2015)."""
+    first, second = (rng.choice((-1, 1)) * rng.randrange(10 ** rng.randint(1, 8)) for _ in range(2))
+    plus = rng.random() < 0.5
+    asked = f"{first}{'+' if plus else '-'}{second}"
+    letters = "".join(c + "".join(rng.choice(LETTERS) for _ in range(rng.randint(0, 2))) for c in asked)
+    return Pair(f"{letters}=", f"{first + second if plus else first - second}.")
+
+
+def xml(rng: random.Random) -> Pair:
+    """The first and the second half of nested tags of 2–10 letters (Jozefowicz 2015)."""
+    while True:
+        text = _tags(rng)
+        if 12 <= len(text) <= 240:
+            middle = len(text) // 2
+            return Pair(text[:middle], text[middle:])
+
+
+def _tags(rng: random.Random) -> str:
+    """With probability ½, or after 50 steps, the innermost open tag is closed (or all ends), else one is opened."""
+    open_: list[str] = []
+    made: list[str] = []
+    for step in range(200):
+        if rng.random() < 0.5 or step >= 50:
+            if not open_:
+                break
+            made.append(f"</{open_.pop()}>")
+        else:
+            open_.append("".join(rng.choice(LETTERS) for _ in range(rng.randint(2, 10))))
+            made.append(f"<{open_[-1]}>")
+    return "".join(made)
+
+
+NOUNS = ["dog", "cat", "fox", "owl", "bear", "wolf", "goat", "duck", "crow", "hare", "mole", "toad", "swan", "lion"]
+VERBS = ["sees", "hears", "bites", "helps", "finds", "leads", "calls", "fears"]
+QUALITIES = ["old", "young", "quick", "slow", "tall", "small", "brave", "shy"]
+
+
+def ordered(rng: random.Random) -> Pair:
+    """Who does what to whom: the same words in another order mean something else."""
+    who, whom = rng.sample(NOUNS, 2)
+    one, two = rng.sample(QUALITIES, 2)
+    verb = rng.choice(VERBS)
+    return Pair(f"the {one} {who} {verb} the {two} {whom}", f"{verb} ( {one} {who} , {two} {whom} )")
+
+
+def spelled(shortest: int, longest: int) -> Draw:
+    """Digits, and how they are spoken: long outputs from short inputs, in which a slip has consequences.
+
+    Runs of the same digit are spoken together: `77720` is `three seven two zero`, with one's `one` left out.
+    """
+    names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+
+    def draw(rng: random.Random) -> Pair:
+        digits = "".join(rng.choice("0123456789") * rng.choice((1, 1, 2, 3)) for _ in range(longest))
+        digits = digits[: rng.randint(shortest, longest)]
+        return Pair(digits, " ".join(_runs(digits, names)))
+
+    return draw
+
+
+def _runs(digits: str, names: list[str]) -> Iterator[str]:
+    place = 0
+    while place < len(digits):
+        length = next(
+            (n for n in range(1, len(digits) - place) if digits[place + n] != digits[place]), len(digits) - place
+        )
+        yield f"{names[length]} {names[int(digits[place])]}" if length > 1 else names[int(digits[place])]
+        place += length

@@ -1,0 +1,127 @@
+"""What a recipe is: a question, some data, and variants that are trained alike and compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weft.core.errors import UserError
+from weft.core.kinds import Pair
+from weft.data.synthetic import write_tsv
+from weft.grid.compare import Compared, compare_settings
+from weft.grid.watch import Watcher
+from weft.recipes.makers import Draw, distinct, key
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a study's pairs are."""
+
+    train: str
+    valid: str | None = None
+    tests: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line changes: instead of the study's own budget and seeds."""
+
+    budget: str | None = None
+    steps: int | None = None
+    seeds: int | None = None
+    command: str = ""
+    watcher: Watcher | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """One comparison: the same data and budget for every variant."""
+
+    name: str
+    data: Callable[[Path], Files]
+    variants: Mapping[str, Settings]
+    settings: Settings
+    budget: str
+    seeds: int = 1
+    match: bool = False
+    tag: int | None = None
+    also: Callable[[Compared], list[str]] | None = None  # more lines for the page, in Markdown
+
+    def run(self, folder: Path, options: Options) -> Compared:
+        """Into FOLDER/NAME, with its data in FOLDER/data/NAME."""
+        files = self.data(folder / "data" / self.name)
+        by_steps = options.steps is not None
+        return compare_settings(
+            files.train,
+            variants=self.variants,
+            out=folder / self.name,
+            valid=files.valid,
+            tests=files.tests,
+            budget=None if by_steps else options.budget or self.budget,
+            steps=options.steps,
+            seeds=options.seeds or self.seeds,
+            match_parameters=self.match,
+            settings=self.settings,
+            tag=self.tag,
+            watcher=options.watcher,
+            command=options.command,
+        )
+
+
+def made(
+    draw: Draw, train: int, valid: int = 500, tests: Mapping[str, tuple[Draw, int]] | None = None, seed: int = 1
+) -> Callable[[Path], Files]:
+    """Data from a maker: distinct sources, and no validation or test source among those of training."""
+
+    def write(folder: Path) -> Files:
+        folder.mkdir(parents=True, exist_ok=True)
+        learnt = distinct(draw, train, seed)
+        known = frozenset(key(pair) for pair in learnt)
+        parts: dict[str, Sequence[Pair]] = {"train": learnt, "valid": distinct(draw, valid, seed + 1, known)}
+        for name, (other, count) in (tests or {}).items():
+            parts[name] = distinct(other, count, seed + 2, known)
+        files = {name: folder / f"{name.replace(' ', '-')}.tsv" for name in parts}
+        for name, pairs in parts.items():
+            if not files[name].exists():
+                write_tsv(pairs, files[name])
+        return Files(str(files["train"]), str(files["valid"]), {name: str(files[name]) for name in tests or {}})
+
+    return write
+
+
+def given(train: str, valid: str | None = None) -> Callable[[Path], Files]:
+    """A public set in the folder that the variable WEFT_DATA names."""
+
+    def find(folder: Path) -> Files:
+        home = os.environ.get("WEFT_DATA")
+        if not home:
+            raise UserError(
+                f"this recipe reads {train} from a folder of public data, and WEFT_DATA is not set",
+                "WEFT_DATA",
+                "set WEFT_DATA to the folder that holds it (the recipe's page says where the data come from)",
+            )
+        paths = [Path(home) / name for name in (train, valid) if name]
+        for path in paths:
+            if not path.exists():
+                todo = "get the data as the recipe's page says, or set WEFT_DATA to the folder that holds them"
+                raise UserError("the data of this recipe are not there", str(path), todo)
+        return Files(str(paths[0]), str(paths[1]) if valid else None)
+
+    return find
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named experiment. `learns` is what one sees in its results; `about` says where the data come from."""
+
+    name: str
+    question: str
+    about: str
+    learns: str
+    studies: tuple[Study, ...] = ()
+    by_hand: Callable[[Path, Options], list[str]] | None = None  # an experiment that is no comparison of runs

@@ -1,0 +1,211 @@
+"""The recipes: their data are what they say, and each goes the whole way in two steps."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.core.errors import UserError
+from weft.core.kinds import Pair
+from weft.recipes import lookup, makers
+from weft.recipes.book import RECIPES
+from weft.recipes.makers import distinct, key
+from weft.recipes.run import find, run
+from weft.recipes.spearman import PUBLISHED, ranks, spearman
+from weft.recipes.study import Options, made
+from weft.settings import compose
+
+ROOT = Path(__file__).parents[1]
+NEEDS = {"exposure": "g2p_sigmorphon2020", "bottleneck": "tatoeba_en_fr"}
+
+
+def some(draw: makers.Draw, count: int = 300) -> list[Pair]:
+    rng = random.Random(3)
+    return [draw(rng) for _ in range(count)]
+
+
+def test_cased_sentences_are_written_as_their_prompt_says() -> None:
+    pairs = some(makers.cased(5, 60))
+    assert {pair.tag for pair in pairs} == {"U", "L"}
+    for pair in pairs:
+        assert pair.target == (pair.source.upper() if pair.tag == "U" else pair.source.lower())
+        assert 1 <= len(pair.source) <= 60
+
+
+def test_sentences_without_spaces_have_room_for_ctc() -> None:
+    """No letter stands twice in a row but across a space, so that every target can be laid over its source."""
+    for pair in some(makers.spaced(5, 40)):
+        assert pair.target == pair.source.replace(" ", "")
+        assert not re.search(r"([a-z])\1", pair.source)
+
+
+def test_arithmetic_is_right_once_the_letters_are_gone() -> None:
+    for pair in some(makers.arithmetic):
+        asked = re.sub("[a-z]", "", pair.source)
+        first, sign, second = re.fullmatch(r"(-?\d+)([+-])(-?\d+)=", asked).groups()  # type: ignore[union-attr]
+        wanted = int(first) + int(second) if sign == "+" else int(first) - int(second)
+        assert pair.target == f"{wanted}."
+
+
+def test_xml_closes_every_tag_it_opens_innermost_first() -> None:
+    for pair in some(makers.xml):
+        open_: list[str] = []
+        for close, name in re.findall(r"<(/?)([a-z]{2,10})>", pair.source + pair.target):
+            if close:
+                assert open_.pop() == name
+            else:
+                open_.append(name)
+        assert open_ == []
+
+
+def test_the_same_words_in_another_order_mean_something_else() -> None:
+    by_words: dict[tuple[str, ...], set[str]] = {}
+    for pair in some(makers.ordered, 20_000):
+        by_words.setdefault(tuple(sorted(pair.source.split())), set()).add(pair.target)
+    assert max(len(targets) for targets in by_words.values()) == 4
+
+
+def test_spoken_digits_say_how_many_there_are() -> None:
+    assert list(makers._runs("77720", ["zero", "one", "two", "three", "four", "five", "six", "seven"])) == [
+        "three seven",
+        "two",
+        "zero",
+    ]
+    assert all(len(pair.source) <= 40 for pair in some(makers.spelled(10, 40)))
+
+
+def test_draws_are_distinct_seeded_and_keep_clear_of_others() -> None:
+    draw = makers.symbols(1, 3, str)
+    first = distinct(draw, 200, seed=1)
+    assert first == distinct(draw, 200, seed=1)
+    assert len({key(pair) for pair in first}) == 200
+    others = distinct(draw, 100, seed=2, avoid=frozenset(key(pair) for pair in first))
+    assert not {key(pair) for pair in first} & {key(pair) for pair in others}
+
+
+def test_made_data_do_not_repeat_training_rows(tmp_path: Path) -> None:
+    files = made(makers.symbols(1, 4, str), 300, 50, {"to 9": (makers.symbols(1, 9, str), 60)})(tmp_path)
+    read = [
+        Path(f).read_text(encoding="utf-8").splitlines() for f in (files.train, files.valid or "", files.tests["to 9"])
+    ]
+    assert [len(lines) for lines in read] == [300, 50, 60]
+    assert not set(read[0]) & (set(read[1]) | set(read[2]))
+
+
+# --- rank correlation
+
+
+def test_equal_values_share_their_ranks() -> None:
+    assert ranks([3.0, 1.0, 3.0, 2.0]).tolist() == [3.5, 1.0, 3.5, 2.0]
+
+
+def test_spearman_by_hand() -> None:
+    assert spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
+    assert spearman([1, 2, 3], [1, 3, 2]) == pytest.approx(1 - 6 * 2 / (3 * 8))
+
+
+def test_the_published_table_names_the_ten_architectures() -> None:
+    assert len(PUBLISHED) == 10
+
+
+# --- lookup
+
+
+def test_the_gradients_of_a_lookup_are_those_of_the_theory() -> None:
+    gradients = {name: lookup.learn(*way, steps=1).gradients for name, way in lookup.WAYS.items()}
+    assert gradients["exact"] == {"query": 0.0, "key": 0.0, "value": 0.0}
+    for name in ("nearest (inner product)", "nearest (rbf)"):
+        assert gradients[name]["query"] == gradients[name]["key"] == 0.0
+        assert gradients[name]["value"] > 0
+    for name in ("straight-through", "soft, inner product", "soft, rbf", "soft, cosine", "sparsemax"):
+        assert min(gradients[name].values()) > 0
+
+
+# --- every recipe
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_variant_of_a_recipe_is_a_possible_model(name: str) -> None:
+    for study in RECIPES[name].studies:
+        for settings in study.variants.values():
+            more = {"data.tag": study.tag} if study.tag else {}
+            compose(("flag", {**study.settings, **more, **settings}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_goes_the_whole_way(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name in NEEDS:
+        data = request.getfixturevalue("data_folder")
+        if not (data / NEEDS[name]).exists():
+            pytest.skip(f"{NEEDS[name]} is not in WEFT_DATA")
+        monkeypatch.setenv("WEFT_DATA", str(data))
+    recipe = small(RECIPES[name])
+    page = run(recipe, tmp_path / name, Options(steps=2, seeds=1)).read_text(encoding="utf-8")
+    assert recipe.question in page
+    assert recipe.learns in page
+    for picture in re.findall(r"\]\((.*?\.png)\)", page):
+        assert (tmp_path / name / picture).stat().st_size > 5000
+    assert page.count("\n| ") >= 3
+
+
+def small(recipe: Any) -> Any:
+    """The same with two of the variants, little data and outputs of a few symbols."""
+    from dataclasses import replace
+
+    few = {"train.valid_pairs": 4, "data.hold_out": 0.05, "search.kind": "greedy", "search.longest_extra": 1}
+    few |= {"search.longest_ratio": 0.1}
+    studies = []
+    for study in recipe.studies:
+        names = list(study.variants)
+        variants = {name: study.variants[name] for name in (names[0], names[-1])}
+        changed = replace(study, data=shortened(study.data), variants=variants, settings={**study.settings, **few})
+        studies.append(changed)
+    return replace(recipe, studies=tuple(studies))
+
+
+def shortened(data: Any) -> Any:
+    """The first lines of each file."""
+    from weft.recipes.study import Files
+
+    def write(folder: Path) -> Files:
+        files = data(folder / "whole")
+        paths = {"train": files.train, "valid": files.valid, **files.tests}
+        cut = {}
+        for name, path in paths.items():
+            lines = Path(path).read_text(encoding="utf-8").splitlines(keepends=True)
+            cut[name] = folder / f"{name.replace(' ', '-')}.tsv"
+            cut[name].write_text("".join(lines[: 300 if name == "train" else 12]), encoding="utf-8")
+        return Files(str(cut["train"]), str(cut["valid"]), {name: str(cut[name]) for name in files.tests})
+
+    return write
+
+
+def test_an_unknown_recipe_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UserError, match="did you mean 'copy'") as caught:
+        find("coppy")
+    assert "weft recipe list" in caught.value.todo
+
+
+def test_a_recipe_without_its_data_says_where_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEFT_DATA", raising=False)
+    with pytest.raises(UserError, match="WEFT_DATA is not set"):
+        run(RECIPES["bottleneck"], tmp_path, Options(steps=2))
+    monkeypatch.setenv("WEFT_DATA", str(tmp_path))
+    with pytest.raises(UserError, match="the data of this recipe are not there"):
+        run(RECIPES["bottleneck"], tmp_path, Options(steps=2))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_has_its_page(name: str) -> None:
+    page = (ROOT / f"docs/recipes/{name}.md").read_text(encoding="utf-8")
+    assert f"weft recipe run {name}" in page
+    for picture in re.findall(r"\]\((.*?\.png)\)", page):
+        assert (ROOT / "docs/recipes" / picture).exists()
