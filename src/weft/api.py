@@ -23,7 +23,7 @@ from weft.learn.report import Log, Reporter
 from weft.learn.report import reporter as speaking_reporter
 from weft.learn.validate import Validator
 from weft.opening import Job
-from weft.score.metrics import signatures
+from weft.score.metrics import score, signatures
 from weft.score.significance import Comparison, paired_bootstrap
 from weft.serve.predictor import Prediction, Predictor
 from weft.settings import Layer, compose, put, read_file, read_overrides
@@ -135,9 +135,12 @@ class Run:
             raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
         predictor = self.predictor
         validator = Validator.of(pairs, predictor.source, predictor.target, self.spec.train.batch_tokens)
-        plan = predictor.plan(self.search(search))
+        plan, references = predictor.plan(self.search(search)), [[pair.target] for pair in pairs]
+        if predictor.others:
+            outputs = [found.text for found in predictor.predict(pairs, plan, tick=tick)]
+            metrics = {"loss": predictor.loss(pairs), **score(outputs, references)}
+            return Evaluation(metrics, len(pairs), outputs, signatures(references))
         found = validator.evaluate(predictor.model, plan, predictor.device, tick)
-        references = [[pair.target] for pair in pairs]
         return Evaluation(found.metrics, found.pairs, found.outputs, signatures(references))
 
     def __repr__(self) -> str:
@@ -153,7 +156,7 @@ class Run:
         line = _final_line(self.folder)
         rows = "".join(
             f"<tr><td>{name}</td><td style='text-align:right'>{line[name]:.2f}</td></tr>"
-            for name in ("exact", "cer", "ter", "bleu", "chrf", "loss")
+            for name in ("exact", "cer", "ter", "bleu", "chrf", "accuracy", "loss")
             if line and line.get(name) is not None
         )
         title = f"<b>weft run</b> <code>{html.escape(str(self.path))}</code> {html.escape(self._headline())}"
@@ -165,9 +168,12 @@ def _final_line(folder: RunFolder) -> dict[str, Any]:
     return line if line.get("kind") == "final" else {}
 
 
-def load(run: str | Path) -> Run:
-    """A run folder that `train` made."""
-    return Run(run)
+def load(run: str | Path, *others: str | Path) -> Run:
+    """A run folder that `train` made; with `others`, runs that predict together with it (the mean of probabilities)."""
+    first = Run(run)
+    for other in others:
+        first.predictor.join(Predictor.load(other), str(other))
+    return first
 
 
 def compare(first: Run, second: Run, pairs: Sequence[Pair], metric: str) -> Comparison:

@@ -127,7 +127,7 @@ def _inherited(init: Path) -> Layer:
 
 def learn_tokenisers(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:
     sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
-    return prepared.tokenisers(sides[0], sides[1], spec.embed.shared)
+    return prepared.tokenisers(sides[0], sides[1], spec.embed.shared, spec.data.tag_at)
 
 
 def _check_known(prepared: Prepared, source: Tokeniser, target: Tokeniser, init: Path, reporter: Reporter) -> None:
@@ -168,6 +168,8 @@ def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus) -> d
 def _say_notes(prepared: Prepared, corpus: Corpus, spec: Spec, reporter: Reporter) -> None:
     for note in prepared.notes:
         reporter.note(note)
+    if spec.objective.kind == "ctc":
+        _say_alignable(corpus, reporter)
     left_out = too_long(corpus.source_lengths, corpus.target_lengths, spec.train.batch_tokens)
     if left_out == len(corpus):
         raise UserError(
@@ -182,6 +184,20 @@ def _say_notes(prepared: Prepared, corpus: Corpus, spec: Spec, reporter: Reporte
         reporter.note(
             f"{repeats:,} of {len(prepared.valid):,} validation pairs are training pairs too: scores will flatter"
         )
+
+
+def _say_alignable(corpus: Corpus, reporter: Reporter) -> None:
+    """CTC says at most one symbol at each place of the source."""
+    left_out = int((~corpus.alignable).sum())
+    what = "targets that are longer than their source (a blank between equal symbols counted), which CTC cannot say"
+    if left_out == len(corpus):
+        raise UserError(
+            f"all {left_out:,} pairs have {what}",
+            "setting head.kind=ctc",
+            "cut the source into smaller symbols (--set source.tokens=characters or bytes), or use head.kind=tokens",
+        )
+    if left_out:
+        reporter.note(f"pairs left out, {what}: {left_out:,} of {len(corpus):,}")
 
 
 def _say_choices(reasons: list[list[str]], composed: Composed, reporter: Reporter) -> None:

@@ -16,13 +16,13 @@ from weft.data.pairs import settle
 from weft.learn import checkpoint, snapshot
 from weft.learn.folder import RunFolder
 from weft.learn.loop import FINAL_EVALUATIONS, Trainer
+from weft.learn.model import model_of
 from weft.learn.report import Log, Reporter
 from weft.learn.room import check_room
 from weft.learn.validate import Validator
 from weft.learn.world import World, join_world
 from weft.look.card import card
-from weft.nn.assemble import assemble
-from weft.nn.model import Seq2Seq
+from weft.nn.model import Model
 from weft.opening import Job, Ready, asked_for, go_on, start
 from weft.score.metrics import signatures
 from weft.serve.predictor import Predictor, best_weights, make_plan
@@ -66,7 +66,6 @@ def _check_start(job: Job, folder: RunFolder) -> None:
     if not job.pairs:
         what = "there is no run to resume, and no pairs to start one" if job.resume else "no pairs are given"
         raise UserError(what, str(folder.path) if job.resume else "PAIRS", "name a pairs file: weft train pairs.tsv")
-    folder.check_free()
 
 
 def _default_out(job: Job) -> Path:
@@ -84,7 +83,7 @@ def _default_out(job: Job) -> Path:
 def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, init: Path | None) -> None:
     spec = ready.spec
     give_back()  # what reading and encoding needed
-    make = partial(assemble, spec, len(ready.source), len(ready.target))
+    make = partial(model_of, spec, ready.source, ready.target)
     check_room(make, spec, world.device)
     torch.manual_seed(spec.train.seed)
     model = make().to(world.device)
@@ -121,7 +120,7 @@ def _restore(trainer: Trainer, folder: RunFolder, world: World, reporter: Report
 
 
 def _finish(
-    ready: Ready, folder: RunFolder, model: Seq2Seq[Any], validator: Validator, trainer: Trainer, reporter: Reporter
+    ready: Ready, folder: RunFolder, model: Model, validator: Validator, trainer: Trainer, reporter: Reporter
 ) -> None:
     """Score the best checkpoint by the run's own search, and write the card and the curves."""
     log = Log(folder.log)
@@ -141,7 +140,7 @@ def _draw(folder: RunFolder) -> None:
 
 
 def _final_scores(
-    ready: Ready, folder: RunFolder, model: Seq2Seq[Any], validator: Validator, trainer: Trainer
+    ready: Ready, folder: RunFolder, model: Model, validator: Validator, trainer: Trainer
 ) -> dict[str, Any]:
     progress, spec = trainer.progress, ready.spec
     snapshot.put_weights(best_weights(folder), model)

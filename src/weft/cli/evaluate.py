@@ -27,10 +27,14 @@ def evaluate(
     target: Annotated[str | None, typer.Option(help="The target column.", metavar="COLUMN")] = None,
     features: Annotated[str | None, typer.Option(help="The features column.", metavar="COLUMN")] = None,
     tag: Annotated[str | None, typer.Option(help="The tag column.", metavar="COLUMN")] = None,
+    with_: Annotated[
+        list[Path] | None, typer.Option("--with", help="Another run to predict together with.", metavar="RUN2")
+    ] = None,
 ) -> None:
     """How good a run is on pairs that it has not seen.
 
-    exact, cer, ter, bleu and chrf are in percent; loss is in nats per target symbol.
+    exact, cer, ter, bleu and chrf are in percent, and so is accuracy, the share of symbols that are right given the
+    right ones before; loss is in nats per target symbol.
 
     [bold]Examples[/]
       weft evaluate my-run test.tsv
@@ -41,7 +45,7 @@ def evaluate(
     from weft.data.pairs import Columns, Reading, read_pairs
 
     search = search_changes(beam, greedy, False, {})
-    loaded = load(run)
+    loaded = load(run, *(with_ or ()))
     own = loaded.columns
     asked = [common.column(c) for c in (source, target, features, tag)]
     columns = Columns(*(new if new is not None else old for new, old in zip(asked, _fields(own))))
@@ -84,7 +88,7 @@ def _against(first: list[str], second: list[str], rows: list[Any]) -> dict[str, 
 
 
 def _show(name: str, result: dict[str, Any], other: str) -> None:
-    metrics = ["exact", "cer", "ter", "bleu", "chrf", "loss"]
+    metrics = [m for m in ("exact", "cer", "ter", "bleu", "chrf", "accuracy", "loss") if m in result]
     if not other:
         rows = [[m, f"{result[m]:.3f}" if m == "loss" else f"{result[m]:.2f}"] for m in metrics]
         common.show(f"{name}: {result['n']:,} pairs", common.table(["metric", "value"], rows))

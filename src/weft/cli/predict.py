@@ -44,6 +44,9 @@ def predict(
     nbest: Annotated[int, typer.Option(help="Outputs for each line (tsv and jsonl).", min=1, metavar="N")] = 1,
     format: Annotated[str, typer.Option(help="How outputs are written.", metavar="text|tsv|jsonl")] = "text",
     prefix: Annotated[str, typer.Option(help="Every output begins with this text.", metavar="TEXT")] = "",
+    with_: Annotated[
+        list[Path] | None, typer.Option("--with", help="Another run to predict together with.", metavar="RUN2")
+    ] = None,
 ) -> None:
     """One output line for each input line, in order.
 
@@ -54,6 +57,7 @@ def predict(
       weft predict my-run new.txt > out.txt
       echo "a line" | weft predict my-run --nbest 5 --format tsv
       weft predict my-run new.txt --sample --temperature 0.7 --seed 3 --format jsonl
+      weft predict my-run new.txt --with my-run-2 --with my-run-3
     """
     from weft.api import load
     from weft.core.errors import UserError
@@ -64,7 +68,7 @@ def predict(
         raise typer.BadParameter(f"'{format}' is not one of text, tsv, jsonl", param_hint="--format")
     if nbest > 1 and format == "text":
         raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")
-    loaded = load(run)
+    loaded = load(run, *(with_ or ()))
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     changes = search_changes(beam, greedy, sample, sampling)
     search = loaded.search(changes)

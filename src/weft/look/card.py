@@ -13,6 +13,7 @@ EXPLAIN = {
     "ter": "token error rate (space-separated), %",
     "bleu": "BLEU",
     "chrf": "chrF",
+    "accuracy": "next symbols right, given the right ones before, %",
     "loss": "nats per target symbol",
 }
 
@@ -57,6 +58,9 @@ def _sentence(spec: Spec) -> str:
         attention = "without attention" if look == "none" else f"with {look} attention"
         article = "an" if decoder.cell[0] in "el" else "a"
         writes = f"{article} {decoder.cell.upper()} of {decoder.layers}×{decoder.width} {attention}"
+    elif decoder.kind == "none":
+        what = f"{reads} reads {spec.source.tokens} and says {spec.target.tokens} or a blank at each place (CTC)"
+        return f"A sequence-to-sequence model: {what}."
     else:
         writes = f"a Transformer of {decoder.layers}×{decoder.width}"
     return f"A sequence-to-sequence model: {reads} reads {spec.source.tokens}, {writes} writes {spec.target.tokens}."

@@ -14,15 +14,17 @@ import numpy.typing as npt
 import torch
 
 from weft.core.errors import UserError
-from weft.core.kinds import UNKNOWN, Batch, Hypothesis, Pair
+from weft.core.kinds import UNKNOWN, Batch, Emission, Hypothesis, Pair
 from weft.core.trace import trace
 from weft.data.tokens import Tokeniser, marks_of
 from weft.learn import checkpoint, snapshot
 from weft.learn.folder import RunFolder
+from weft.learn.model import model_of
+from weft.learn.objectives import CrossEntropy
 from weft.learn.world import pick_device
-from weft.nn.assemble import assemble
-from weft.nn.model import Seq2Seq
-from weft.search.decode import Plan, decode
+from weft.nn.model import Aligned, Seq2Seq
+from weft.search.decode import Plan, Searched, Source, decode
+from weft.search.ensemble import Ensemble
 from weft.search.rules import Rules
 from weft.spec import Search, Spec
 
@@ -69,9 +71,10 @@ class Predictor:
     """A model with its tokenisers and its way of searching."""
 
     def __init__(
-        self, spec: Spec, source: Tokeniser, target: Tokeniser, model: Seq2Seq[Any], device: torch.device
+        self, spec: Spec, source: Tokeniser, target: Tokeniser, model: Seq2Seq[Any] | Aligned, device: torch.device
     ) -> None:
         self.spec, self.source, self.target, self.model, self.device = spec, source, target, model, device
+        self.others: list[Predictor] = []  # that predict together with this one
 
     @classmethod
     def load(cls, run: str | Path) -> Predictor:
@@ -80,7 +83,7 @@ class Predictor:
         spec = folder.read_spec()
         source, target = folder.read_tokenisers()
         device = pick_device(spec.train.device)
-        model = assemble(spec, len(source), len(target))
+        model = model_of(spec, source, target)
         snapshot.put_weights(best_weights(folder), model)
         return cls(spec, source, target, model.to(device).eval(), device)
 
@@ -88,7 +91,23 @@ class Predictor:
         """The tags and features that training never saw."""
         return {mark for pair in pairs for mark in marks_of(pair)} - set(self.source.marks)
 
+    def join(self, other: Predictor, where: str) -> None:
+        """Predict together with another run from now on: the mean of the probabilities."""
+        if any(isinstance(p.model, Aligned) for p in (self, other)):
+            what = "a CTC model says no next symbol, so it cannot share the choice of one"
+            raise UserError(what, where, "leave the run out, or use runs with head.kind=tokens or copy")
+        if self.target.names != other.target.names:
+            raise UserError(
+                f"its target symbols are not those of the first run ({len(other.target):,} and {len(self.target):,})",
+                where,
+                "use runs that were trained on the same pairs with the same target settings",
+            )
+        self.others.append(other)
+
     def plan(self, search: Search | None = None, nbest: int = 1, prefix: str = "") -> Plan:
+        if prefix and isinstance(self.model, Aligned):
+            what = "a CTC model has no decoder that could be given a prefix"
+            raise UserError(what, "--prefix", "leave it out, or use a run with head.kind=tokens")
         return make_plan(search or self.spec.search, self.target, nbest, prefix)
 
     def predict(
@@ -103,14 +122,38 @@ class Predictor:
         """A prediction for each pair's source, in order; an empty source has an empty output."""
         plan = plan or self.plan()
         asked = [i for i, pair in enumerate(pairs) if pair.source.strip()]
-        sources = self.source.encode_sources([pairs[i] for i in asked])
+        sources = self._sources([pairs[i] for i in asked])
         # line numbers matter to sampling: they are the input's, empty lines counted
         lines = [first_line + i for i in asked]
-        found = decode(self.model, sources, plan, self.device, lines=lines, batch_lines=batch_lines, tick=tick)
+        found = decode(self._searched(), sources, plan, self.device, lines=lines, batch_lines=batch_lines, tick=tick)
         made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
         for i, hypotheses in zip(asked, found):
             made[i] = Prediction(pairs[i].source, tuple(self._output(h) for h in hypotheses))
         return made
+
+    def _sources(self, pairs: Sequence[Pair]) -> list[Source]:
+        """Ids; of several runs each one's."""
+        each = [p.source.encode_sources(pairs) for p in (self, *self.others)]
+        return list(zip(*each)) if self.others else list(each[0])
+
+    def _searched(self) -> Searched:
+        if not self.others:
+            return self.model
+        return Ensemble([p.model for p in (self, *self.others) if isinstance(p.model, Seq2Seq)])
+
+    @torch.inference_mode()
+    def loss(self, pairs: Sequence[Pair], batch_lines: int = 64) -> float:
+        """Of the runs together: nats per target symbol."""
+        total = count = 0.0
+        targets = self.target.encode_all([pair.target for pair in pairs])
+        for first in range(0, len(pairs), batch_lines):
+            some = slice(first, first + batch_lines)
+            for_each = [Batch.of(p.source.encode_sources(pairs[some]), targets[some]) for p in (self, *self.others)]
+            said = [p.model(b.to(p.device)).log_probs for p, b in zip((self, *self.others), for_each)]
+            mean = Emission(torch.logsumexp(torch.stack(said), 0))
+            loss = CrossEntropy()(mean, for_each[0].to(self.device))
+            total, count = total + float(loss.total), count + float(loss.count)
+        return total / max(1.0, count)
 
     def _output(self, hypothesis: Hypothesis) -> Output:
         names = (*self.target.show(hypothesis.ids), "<end>")
@@ -133,20 +176,15 @@ class Predictor:
                 "setting decoder.attention.score",
                 "train one with an attention score",
             )
-        names = self.source.show(batch.source[0].tolist()), self.target.show(batch.wanted[0].tolist())
+        read = batch.source[0, 1 if isinstance(self.model, Seq2Seq) and self.model.prompted else 0 :]
+        names = self.source.show(read.tolist()), self.target.show(batch.wanted[0].tolist())
         return *names, _weights(seen["decode.cross"], len(names[1]))
 
 
 def _weights(noted: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
-    """(T, S) from what was noted: one (1, 1, S) a step, one (1, T, S) in all, or one (1, H, T, S) a block."""
-    last = noted[-1]
-    if last.dim() == 4:
-        weights = last[0].mean(0)
-    elif last.shape[1] == length:
-        weights = last[0]
-    else:
-        weights = torch.cat(noted, dim=1)[0]
-    found: npt.NDArray[np.float32] = weights.float().cpu().numpy()
+    """(T, S) from what was noted: one (1, H, 1, S) a step, or one (1, H, T, S) a block; the mean over the heads."""
+    last = noted[-1] if noted[-1].shape[2] == length else torch.cat(noted, dim=2)
+    found: npt.NDArray[np.float32] = last[0].mean(0).float().cpu().numpy()
     return found
 
 
