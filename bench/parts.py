@@ -29,22 +29,28 @@ SMALL = ["encoder.width=128", "decoder.width=128", "embed.width=128"]
 
 
 def parts() -> dict[str, list[str]]:
-    """A name and the settings of each."""
+    """A name and the settings of each; what the small model has anyway is in «as it is»."""
     look, made = "decoder.attention", {}
+    made["as it is"] = [
+        f"{look}.score=additive",
+        f"{look}.weigh=softmax",
+        f"{look}.join=concat",
+        "bridge.kind=projected",
+    ]
     for cell in CELLS:
         made[f"cell {cell}"] = [f"encoder.cell={cell}", f"decoder.cell={cell}"]
-    for score in ("none", *SCORES):
+    for score in ("none", *(s for s in SCORES if s != "additive")):
         made[f"score {score}"] = [f"{look}.score={score}"]
-    for weigh in WEIGHERS:
+    for weigh in (w for w in WEIGHERS if w != "softmax"):
         made[f"weigh {weigh}"] = [f"{look}.weigh={weigh}", f"{look}.score={'rbf' if weigh == 'exact' else 'additive'}"]
-    for project in PROJECTIONS:
+    for project in (p for p in PROJECTIONS if p != "none"):
         made[f"project {project}"] = [f"{look}.project={project}", f"{look}.score=scaled"]
     made["heads 4"] = [f"{look}.heads=4"]
     made["query before"] = [f"{look}.query=before"]
     made["feed false"] = [f"{look}.feed=false"]
-    for join in JOINS:
+    for join in (j for j in JOINS if j != "concat"):
         made[f"join {join}"] = [f"{look}.join={join}"]
-    for kind in BRIDGES:
+    for kind in (b for b in BRIDGES if b != "projected"):
         made[f"bridge {kind}"] = [f"bridge.kind={kind}"]
     made["give every"], made["give none"] = ["bridge.give=every"], ["bridge.give=none"]
     made["forward"], made["reverse"] = ["encoder.directions=forward"], ["encoder.reverse=true"]
@@ -53,11 +59,11 @@ def parts() -> dict[str, list[str]]:
     for option in ("residual", "layer_norm", "variational"):
         made[option] = [*deep, f"encoder.{option}=true", f"decoder.{option}=true"]
     for name, scheme in POSITIONS.items():
-        if not scheme.in_attention:
+        if not scheme.in_attention and name != "none":
             made[f"recurrent, positions {name}"] = [f"embed.positions={name}"]
         made[f"transformer, positions {name}"] = [*TRANSFORMER, f"embed.positions={name}"]
     made["transformer, post-norm"] = [*TRANSFORMER, "encoder.norm=post", "decoder.norm=post", "embed.positions=rotary"]
-    for score in SCORES:
+    for score in (s for s in SCORES if s != "scaled"):
         both = [f"{side}.attention.score={score}" for side in ("encoder", "decoder")]
         made[f"transformer, score {score}"] = [*TRANSFORMER, *both, "embed.positions=sinusoid"]
     for weigh in ("straight-through", "sparsemax", "kernel"):
@@ -68,7 +74,7 @@ def parts() -> dict[str, list[str]]:
     made["feeding own"] = ["feeding.kind=own"]
     made["feeding scheduled, transformer"] = [*TRANSFORMER, "embed.positions=rotary", "feeding.kind=scheduled"]
     made["feeding noise"], made["token dropout"] = ["feeding.noise=0.3"], ["feeding.token_dropout=0.1"]
-    for head in HEADS:
+    for head in (h for h in HEADS if h != "tokens"):
         made[f"head {head}"] = [f"head.kind={head}"]
     made["head own matrix"] = ["head.tied=false"]
     return {
