@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,8 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from variants import CTC, STEPPING, fits, layer, transformer
 
+from variants import CTC, STEPPING, fits, layer, transformer
 from weft.core.errors import UserError
 from weft.core.kinds import END, PAD, START, Batch
 from weft.core.trace import trace
@@ -591,4 +592,4 @@ def test_an_encoder_alone_learns_by_ctc_to_take_a_symbol_away(kind: str) -> None
 
 
 def repeats(line: list[int]) -> int:
-    return sum(a == b for a, b in zip(line, line[1:]))
+    return sum(a == b for a, b in pairwise(line))
