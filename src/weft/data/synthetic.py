@@ -126,10 +126,12 @@ def _place(text: str) -> float:
 
 
 def write_tsv(pairs: Iterable[Pair], path: Path) -> None:
-    """Source, target and tag on each line, without a header."""
+    """Source, target and, if any pair has one, the tag on each line, without a header."""
+    pairs = list(pairs)
+    tagged = any(pair.tag for pair in pairs)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for number, pair in enumerate(pairs, start=1):
-            columns = (pair.source, pair.target, pair.tag)
+            columns = (pair.source, pair.target, *([pair.tag] if tagged else []))
             if any(mark in column for column in columns for mark in "\t\n\r"):
                 raise UserError("a tab or line break cannot be written to TSV", f"{path}:{number}", "remove it")
             file.write("\t".join(columns) + "\n")
