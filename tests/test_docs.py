@@ -7,6 +7,7 @@ import functools
 import io
 import re
 import shlex
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,8 @@ def test_every_command_of_the_readme_is_understood(command: str, monkeypatch: py
     from weft.cli.main import app, hoist
 
     called: list[object] = []
-    for registered in [*app.registered_commands, *app.registered_groups[0].typer_instance.registered_commands]:
+    groups = [group.typer_instance.registered_commands for group in app.registered_groups]
+    for registered in chain(app.registered_commands, *groups):
         real = registered.callback
         assert real is not None
 
