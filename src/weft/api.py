@@ -114,8 +114,7 @@ class Run:
 
     def search(self, changes: Mapping[str, Any] | None = None) -> Search:
         """The run's way of searching, with changes."""
-        own = {"search": self.spec.search.model_dump()}
-        return compose(("run", own), ("flag", {"search": dict(changes or {})})).spec.search
+        return compose(("run", self.spec.model_dump()), ("flag", {"search": dict(changes or {})})).spec.search
 
     def evaluate(
         self,

@@ -55,6 +55,12 @@ def _check_head(spec: Spec) -> None:
         )
     if all(alone) and (spec.bridge != Bridge() or spec.feeding != Feeding()):
         raise ValueError("bridge and feeding have no effect with head.kind=ctc, which has no decoder; leave them out")
+    unused = [f"search.{name}" for name in ("no_repeat", "length_penalty") if _differs(spec.search, name)]
+    if all(alone) and unused:
+        raise ValueError(
+            f"{' and '.join(unused)} cannot be followed with head.kind=ctc, which ranks outputs by their probability; "
+            "leave them out, or use head.kind=tokens"
+        )
 
 
 def _check_bridge(spec: Spec) -> None:

@@ -34,7 +34,7 @@ class Ctc:
     """−log Σ p(alignment) over all alignments of the target with the source's places; PAD is the blank (Graves 2006).
 
     With smoothing ε, (1 − ε) of that and ε of the mean −log p over all symbols at every place. A target that cannot be
-    aligned adds nothing.
+    aligned, because it needs more places than its source has, adds nothing to the sum and nothing to the count.
     """
 
     smoothing: float = 0.0
@@ -45,10 +45,12 @@ class Ctc:
         total = ctc_loss(
             log_probs.transpose(0, 1), batch.wanted, places, symbols, blank=PAD, reduction="sum", zero_infinity=True
         )
+        doubled = (batch.wanted[:, 1:] == batch.wanted[:, :-1]) & batch.target_mask[:, 1:]  # a blank goes between
+        fits = (symbols + doubled.sum(1) <= places)[:, None]  # (B, 1)
         if self.smoothing:
-            spread = -(log_probs.mean(-1) * batch.source_mask).sum()
+            spread = -(log_probs.mean(-1) * (batch.source_mask & fits)).sum()
             total = torch.lerp(total, spread, self.smoothing)
-        return Loss(total, batch.target_mask.sum())
+        return Loss(total, (batch.target_mask & fits).sum())
 
 
 OBJECTIVES: dict[str, type[CrossEntropy] | type[Ctc]] = {"cross-entropy": CrossEntropy, "ctc": Ctc}

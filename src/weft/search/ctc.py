@@ -27,15 +27,14 @@ def best_path(frames: Frames) -> Hypothesis:
     return scored(frames, melted(frames.argmax(1)))
 
 
-def drawn(frames: Frames, random: np.random.Generator, temperature: float, count: int) -> list[Hypothesis]:
-    """Outputs of drawn paths, a symbol at each frame, until there are `count` different ones or hope is gone."""
+def drawn(frames: Frames, chances: Frames, random: np.random.Generator, count: int) -> list[Hypothesis]:
+    """Different outputs of paths drawn by `chances`, the most probable first; fewer than `count` if no more come."""
     found: dict[Ids, None] = {}
     for _ in range(DRAWS * count):
-        noise = random.gumbel(size=frames.shape)
-        found[melted((frames / temperature + noise).argmax(1))] = None
+        found[melted((chances + random.gumbel(size=chances.shape)).argmax(1))] = None
         if len(found) == count:
             break
-    return [scored(frames, ids) for ids in found]
+    return sorted((scored(frames, ids) for ids in found), key=lambda h: -h.score)
 
 
 def melted(path: npt.NDArray[np.int64]) -> Ids:

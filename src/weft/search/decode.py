@@ -18,7 +18,7 @@ from weft.search import ctc
 from weft.search.beam import beam
 from weft.search.distinct import distinct
 from weft.search.rules import Rules, forbid_blanked
-from weft.search.sample import draws, greedy, one_each
+from weft.search.sample import draws, greedy, nucleus, one_each
 
 Searched = Stepper[Any] | Aligner
 Source = Sequence[int] | Sequence[Sequence[int]]  # ids, or for an ensemble each model's
@@ -120,15 +120,16 @@ def _decode_frames(
     model: Aligner, source: Tensor, mask: Tensor, plan: Plan, lines: list[int]
 ) -> list[list[Hypothesis]]:
     """By CTC: each line by itself, over its own frames."""
-    frames = forbid_blanked(model.frames(source, mask), plan.rules.first_symbol).double().cpu().numpy()
+    said = forbid_blanked(model.frames(source, mask), plan.rules.first_symbol).cpu().double()
     found = []
-    for row, (each, length) in enumerate(zip(frames, mask.sum(1).tolist(), strict=True)):
-        own = each[:length]
+    for row, length in enumerate(mask.sum(1).tolist()):
+        own = said[row, :length]
         if plan.kind == "greedy":
-            found.append([ctc.best_path(own)])
+            found.append([ctc.best_path(own.numpy())])
         elif plan.kind == "beam":
-            found.append(ctc.prefix_beam(own, max(plan.width, plan.nbest)))
+            found.append(ctc.prefix_beam(own.numpy(), max(plan.width, plan.nbest)))
         else:
+            chances = nucleus(torch.log_softmax(own / plan.temperature, -1), plan.top_k, plan.top_p)
             random = np.random.default_rng((plan.seed, lines[row]))
-            found.append(ctc.drawn(own, random, plan.temperature, plan.nbest))
+            found.append(ctc.drawn(own.numpy(), chances.numpy(), random, plan.nbest))
     return found
