@@ -2,7 +2,7 @@
 
 Its own output is found by stepping through the sequence without gradients; then training goes over what was read all
 at once, with gradients. That is the same as feeding while stepping, because no gradient passes through a choice of
-symbols. END in the middle is read like any symbol and does not end the loss.
+symbols; only dropout is drawn anew. END in the middle is read like any symbol and does not end the loss.
 """
 
 # B batch · T target length
@@ -79,6 +79,12 @@ def _own(model: Stepper[Any], batch: Batch, own: Tensor) -> Tensor:
     going, y, read = model.begin(batch.source, batch.source_mask), batch.given[:, 0], [batch.given[:, 0]]
     for place in range(1, batch.given.shape[1]):
         log_probs, going = model.advance(y, going)
-        y = torch.where(own[:, place], log_probs.argmax(-1), batch.given[:, place])
+        y = torch.where(own[:, place], _best(log_probs), batch.given[:, place])
         read.append(y)
     return torch.stack(read, dim=1).masked_fill(~batch.target_mask, PAD)
+
+
+def _best(log_probs: Tensor) -> Tensor:
+    """The most probable symbol; PAD and START are never written, whatever a model says that has learned nothing."""
+    never = torch.tensor([PAD, START], device=log_probs.device)
+    return log_probs.index_fill(-1, never, -math.inf).argmax(-1)
