@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from commands import Done, Weft
 
 if TYPE_CHECKING:
     from weft.api import Run
@@ -56,3 +60,24 @@ def data_folder() -> Path:
     if not given:
         pytest.skip("WEFT_DATA is not set: it names the folder that holds multi30k and the other data sets")
     return Path(given)
+
+
+@pytest.fixture
+def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Weft:
+    """`weft` as it is typed in an empty folder."""
+    from weft.cli import main as cli
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object, stdin: str | bytes = b"") -> Done:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "argv", ["weft", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return Done(int(end.value.code or 0), said.out, said.err)
+
+    return call

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pty
@@ -10,13 +9,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import typer.main
 import yaml
 
+from commands import Done, Weft, refused
 from weft import __version__
 from weft.api import Run
 from weft.cli.main import app, hoist, main
@@ -29,39 +28,6 @@ COMMANDS = {
     for name, command in group.commands.items()
     if not hasattr(command, "commands")
 }
-
-
-@dataclass(frozen=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-
-Weft = Callable[..., Done]
-
-
-@pytest.fixture
-def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Weft:
-    """`weft` as it is typed in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object, stdin: str | bytes = b"") -> Done:
-        raw = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "argv", ["weft", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main()
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return Done(int(end.value.code or 0), said.out, said.err)
-
-    return call
 
 
 @pytest.fixture
@@ -79,20 +45,6 @@ def copied(tmp_path: Path, tiny_run: Run) -> Path:
 def put(name: str, content: str | bytes) -> str:
     Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
     return name
-
-
-def refused(done: Done, *said: str, after_lines: int = 0, after_notes: int = 0) -> None:
-    """The user's mistake, in three parts, with nothing else (but the outputs of the lines before it, and notes)."""
-    assert done.code == 2, done
-    assert len(done.lines) == after_lines
-    *before, what, where, todo = done.err.rstrip("\n").split("\n")
-    assert [line[:6] for line in before] == ["note: "] * after_notes
-    assert what.startswith("error: ")
-    assert where.startswith("  where: ")
-    assert todo.startswith("  to do: ")
-    assert min(len(where), len(todo)) > len("  where: ")
-    for text in said:
-        assert text in done.err
 
 
 # help ----------------------------------------------------------------------------------------------------------------
