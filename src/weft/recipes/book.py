@@ -186,7 +186,7 @@ def lengths(name: str, does: str, change: Any, learns: str) -> Recipe:
         "attention and position scheme?",
         "Made by the recipe: 20,000 strings of 1 to 20 letters, each letter as likely as any other; tests of 1 to 100.",
         learns,
-        (Study(name, made(symbols(1, 20, change), 20_000, 500, tests), variants, settings, "1Mtokens"),),
+        (Study(name, made(symbols(1, 20, change), 20_000, 500, tests), variants, settings, "500ktokens"),),
     )
 
 
@@ -214,8 +214,8 @@ def exposure() -> Recipe:
         "before it "
         "can read it, and gains only where slips have consequences.",
         (
-            Study("g2p", g2p, kinds, {**size, **EXACT}, "600ktokens", seeds=2),
-            Study("spoken", made(makers.spelled(10, 40), 8_000, 400), kinds, spoken, "800ktokens", seeds=1),
+            Study("g2p", g2p, kinds, {**size, **EXACT}, "250ktokens", seeds=2),
+            Study("spoken", made(makers.spelled(10, 40), 8_000, 400), kinds, spoken, "400ktokens", seeds=1),
         ),
     )
 
@@ -241,7 +241,7 @@ def bottleneck() -> Recipe:
         "Without attention BLEU falls with the length of the source. Reversing brings the first words of source and "
         "target near each other and helps; reading both ways helps more. With attention the curve stays flat much "
         "longer.",
-        (Study("bottleneck", data, variants, {**settings, "encoder.cell": "gru", "decoder.cell": "gru"}, "1Mtokens"),),
+        (Study("bottleneck", data, variants, {**settings, "encoder.cell": "gru", "decoder.cell": "gru"}, "400ktokens"),),
     )
 
 
