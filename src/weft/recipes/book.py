@@ -241,7 +241,7 @@ def bottleneck() -> Recipe:
         "Without attention BLEU falls with the length of the source. Reversing brings the first words of source and "
         "target near each other and helps; reading both ways helps more. With attention the curve stays flat much "
         "longer.",
-        (Study("bottleneck", data, variants, {**settings, "encoder.cell": "gru", "decoder.cell": "gru"}, "400ktokens"),),
+        (Study("bottleneck", data, variants, {**settings, "encoder.cell": "gru", "decoder.cell": "gru"}, "1Mtokens"),),
     )
 
 
