@@ -56,7 +56,7 @@ class Ready:
 def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
     """Look at the data, choose, and write down what the run is."""
     prepared = Prepared(files_of(asked.data, pairs, job.valid), progress=reporter.stage)
-    inherited = _inherited(job.init) if job.init else {}
+    inherited = _inherited(job.init, asked.data) if job.init else {}
     given = merge(inherited, job.file_layer, job.flag_layer)
     chosen = job.chosen or choose(prepared.survey, given, speed_for(asked))
     layers = (("autopilot", chosen.layer), ("init", inherited), ("file", job.file_layer), ("flag", job.flag_layer))
@@ -66,6 +66,7 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
     else:
         source, target = learn_tokenisers(prepared, composed.spec)
     if job.init:
+        _check_tag(composed.spec.data, source, job.init)
         _check_known(prepared, source, target, job.init, reporter)
     corpus = prepared.corpus(source, target)
     _say_notes(prepared, corpus, composed.spec, reporter)
@@ -119,10 +120,21 @@ def _halves(path: str) -> list[str]:
     return [path] if os.path.exists(path) else path.split(":")
 
 
-def _inherited(init: Path) -> Layer:
-    """The parts of another run's spec that its weights fix."""
+def _inherited(init: Path, data: Data) -> Layer:
+    """The parts of another run's spec that its weights fix; a tag stands where it stood."""
     spec = RunFolder(init).read_spec().model_dump(mode="json")
-    return {name: spec[name] for name in ("source", "target", "embed", "encoder", "bridge", "decoder", "head")}
+    kept = {name: spec[name] for name in ("source", "target", "embed", "encoder", "bridge", "decoder", "head")}
+    tag_at = spec["data"]["tag_at"]
+    return {**kept, "data": {"tag_at": tag_at}} if data.tag is not None or tag_at == "decoder" else kept
+
+
+def _check_tag(data: Data, source: Tokeniser, init: Path) -> None:
+    if data.tag is not None and data.tag_at != source.tag_at:
+        raise UserError(
+            f"data.tag_at={data.tag_at}, but the run that --init names was trained with data.tag_at={source.tag_at}",
+            str(init),
+            "leave data.tag_at out, or start without --init",
+        )
 
 
 def learn_tokenisers(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:

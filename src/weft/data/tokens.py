@@ -66,7 +66,7 @@ class Tokeniser(ABC):
         return [self._with_marks(pair, ids) for pair, ids in zip(pairs, texts)]
 
     def _with_marks(self, pair: Pair, ids: list[int]) -> list[int]:
-        if not self.marks:
+        if not self.marks and self.tag_at != "decoder":
             return ids
         tag, features = self._mark_ids_of(tag_marks(pair)), self._mark_ids_of(feature_marks(pair))
         if self.tag_at == "end":
