@@ -382,9 +382,23 @@ def test_composing_does_not_change_the_layers() -> None:
     ({"directions": "both"}, "recurrent"), ({"reverse": True}, "recurrent"),
     ({"heads": 2}, "transformer"), ({"inner": 64}, "transformer"),
     ({"norm": "pre"}, "transformer"), ({"kind": "transformer"}, "transformer"), ({"width": 64}, None), ({}, None),
+    ({"heads": 2, "attention": {"score": "dot"}}, "transformer"), ({"layer_norm": True}, "recurrent"),
 ])  # fmt: skip
 def test_keys_imply_their_family(part: dict[str, Any], kind: str | None) -> None:
     assert implied_kind("decoder", {"decoder": part}) == kind
+
+
+def test_attention_in_an_encoder_makes_it_a_transformer() -> None:
+    assert implied_kind("encoder", {"encoder": {"attention": {"score": "dot"}}}) == "transformer"
+    assert isinstance(made("encoder.attention.weigh=sparsemax").encoder, TransformerEncoder)
+
+
+@pytest.mark.parametrize("rule", ["search.no_repeat=2", "search.length_penalty=0.5"])
+def test_rules_that_ctc_cannot_follow_are_refused(rule: str) -> None:
+    error = complaint("head.kind=ctc", rule)
+    assert error.what.startswith(f"{rule.split('=')[0]} cannot be followed with head.kind=ctc")
+    assert error.todo == "leave them out, or use head.kind=tokens"
+    assert made(rule)
 
 
 def test_heads_alone_make_a_transformer_and_a_width_alone_does_not() -> None:

@@ -137,10 +137,12 @@ def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
         return None
     if "kind" in part:
         return str(part["kind"])
-    if {"cell", "attention", "directions", "reverse", "residual", "layer_norm", "variational"} & set(part):
+    if {"cell", "directions", "reverse", "residual", "layer_norm", "variational"} & set(part):
         return "recurrent"
     if {"heads", "inner", "norm"} & set(part):
         return "transformer"
+    if "attention" in part:  # a recurrent encoder has none
+        return "transformer" if side == "encoder" else "recurrent"
     return None
 
 
