@@ -73,7 +73,7 @@ class Gru(Recurrence):
         (before,) = state
         for_gates, for_candidate = torch.split(inputs, [2 * self.width, self.width], dim=-1)
         z, r = torch.sigmoid(for_gates + self.gates(before)).chunk(2, dim=-1)
-        h = torch.lerp(before, torch.tanh(for_candidate + self.candidate(r * before)), z)
+        h = blend(before, torch.tanh(for_candidate + self.candidate(r * before)), z)
         return h, (h,)
 
 
@@ -98,7 +98,7 @@ class GruAfter(Recurrence):
         r_x, z_x, new_x = inputs.chunk(3, dim=-1)
         r_h, z_h, new_h = self.hidden(before).chunk(3, dim=-1)
         new = torch.tanh(new_x + torch.sigmoid(r_x + r_h) * (new_h + self.bias))
-        h = torch.lerp(new, before, torch.sigmoid(z_x + z_h))
+        h = blend(new, before, torch.sigmoid(z_x + z_h))
         return h, (h,)
 
     def sequence(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -126,7 +126,7 @@ class Mut1(Recurrence):
         (before,) = state
         z, r, new = inputs.chunk(3, dim=-1)
         r = torch.sigmoid(r + self.reset(before))
-        h = torch.lerp(before, torch.tanh(self.candidate(r * before) + new), torch.sigmoid(z))
+        h = blend(before, torch.tanh(self.candidate(r * before) + new), torch.sigmoid(z))
         return h, (h,)
 
 
@@ -148,7 +148,7 @@ class Mut2(Recurrence):
         (before,) = state
         for_gates, new = torch.split(inputs, [2 * self.width, self.width], dim=-1)
         z, r = torch.sigmoid(for_gates + self.gates(before)).chunk(2, dim=-1)
-        h = torch.lerp(before, torch.tanh(self.candidate(r * before) + new), z)
+        h = blend(before, torch.tanh(self.candidate(r * before) + new), z)
         return h, (h,)
 
 
@@ -161,8 +161,14 @@ class Mut3(Gru):
         of_z, of_r = self.gates.weight.chunk(2)
         z = torch.sigmoid(z + linear(torch.tanh(before), of_z))
         r = torch.sigmoid(r + linear(before, of_r))
-        h = torch.lerp(before, torch.tanh(self.candidate(r * before) + new), z)
+        h = blend(before, torch.tanh(self.candidate(r * before) + new), z)
         return h, (h,)
+
+
+def blend(old: Tensor, new: Tensor, share: Tensor) -> Tensor:
+    """(1 − share)∘old + share∘new, in the widest of their formats: in half precision a state may be wider than gates"""
+    wide = torch.promote_types(torch.promote_types(old.dtype, new.dtype), share.dtype)
+    return torch.lerp(old.to(wide), new.to(wide), share.to(wide))
 
 
 def to_width(inputs: int, width: int) -> nn.Module:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from weft.core.kinds import Memory
 from weft.nn.attention import Attention, Looked
+from weft.nn.cells import blend
 from weft.nn.dropout import Dropout, begin_all
 from weft.nn.embed import Embed
 from weft.nn.unroll import Layers, Stack
@@ -64,7 +65,7 @@ class Gate(nn.Module):
 
     def forward(self, h: Tensor, context: Tensor) -> Tensor:
         gate = torch.sigmoid(self.gate(torch.cat([h, context], dim=-1)))
-        return torch.lerp(torch.tanh(self.of_context(context)), h, gate)
+        return blend(torch.tanh(self.of_context(context)), h, gate)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,54 @@
+"""Matrix products in bfloat16 (train.precision): every variant of the contract learns from finite numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from conftest import made_up_pairs
+from variants import CTC, STEPPING
+from weft.core.kinds import Batch
+from weft.learn.objectives import OBJECTIVES
+from weft.learn.report import Quiet
+from weft.nn.assemble import CELLS, assemble
+from weft.settings import compose
+
+VARIANTS = {**STEPPING, **CTC}
+BATCH = Batch.of([[4, 5, 6, 7], [8]], [[4, 5], [9]])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_half_precision_gives_the_loss_of_whole_precision_nearly_and_finite_gradients(name: str) -> None:
+    torch.manual_seed(1)
+    spec = compose(("flag", VARIANTS[name])).spec
+    model: Any = assemble(spec, 14, 14).eval()
+    objective = OBJECTIVES[spec.objective.kind]()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        emission = model(BATCH)
+    half = objective(emission, BATCH).total
+    half.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    whole = float(objective(model(BATCH), BATCH).total.detach())
+    one_place = "nearest" in name or "straight" in name  # of two places nearly as good, it may look at the other
+    assert float(half.detach()) == pytest.approx(whole, rel=0.2 if one_place else 0.05)
+
+
+@pytest.mark.parametrize("feeding", ["teacher", "own"])
+@pytest.mark.parametrize("cell", ["gru", "mut2"])
+def test_a_run_in_half_precision_learns(cell: str, feeding: str, tmp_path: Path) -> None:
+    import weft
+
+    assert cell in CELLS
+    settings = {
+        **{f"{part}.width": 16 for part in ("embed", "encoder", "decoder")},
+        **{f"{side}.cell": cell for side in ("encoder", "decoder")},
+        "decoder.attention.join": "gate",
+        "train.precision": "bfloat16",
+        "train.evaluations": 2,
+        "feeding.kind": feeding,
+    }
+    run = weft.train(made_up_pairs(40), out=tmp_path / "run", steps=6, settings=settings, reporter=Quiet())
+    assert run.predict(["abc"])[0].outputs
