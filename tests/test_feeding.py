@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from test_resume import assert_same_run, write_pairs
+from test_resume import write_pairs
 from variants import layer, transformer
-from weft.core.errors import Interrupted
 from weft.core.kinds import END, PAD, START, UNKNOWN, Batch
 from weft.learn.feeding import SCHEDULES, Feeding
 from weft.learn.report import Quiet
@@ -289,63 +286,14 @@ def test_noise_is_on_what_the_decoder_reads_and_in_training_only(kind: str) -> N
 
 # --- runs
 
-KINDS: dict[str, dict[str, Any]] = {
-    "own": {"feeding.kind": "own"},
-    "scheduled": {"feeding.kind": "scheduled", "feeding.schedule": "inverse-sigmoid", "feeding.least": 0.1},
-    "hidden": {"feeding.token_dropout": 0.2, "feeding.noise": 0.3},
-    "transformer": {
-        "feeding.kind": "scheduled",
-        "encoder.kind": "transformer",
-        "decoder.kind": "transformer",
-        "encoder.layers": 1,
-        "decoder.layers": 1,
-        "embed.positions": "sinusoid",
-    },
-    "variational": {"feeding.kind": "scheduled", "decoder.variational": True, "encoder.variational": True},
-}
-SMALL = {
-    **{f"{part}.width": 32 for part in ("embed", "encoder", "decoder")},
-    "train.batch_tokens": 256,
-    "train.valid_pairs": 20,
-    "train.evaluations": 4,
-}
-
-
-class Stopper(Quiet):
-    """Asks the run to stop, as Ctrl-C or the system would, after its tenth report."""
-
-    def __init__(self) -> None:
-        self.reports = 0
-
-    def report(self, line: dict[str, Any]) -> None:
-        self.reports += 1
-        if self.reports == 10:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_stopped_run_goes_on_to_the_same_end(kind: str, tmp_path: Path) -> None:
-    import weft
-
-    pairs, settings = write_pairs(tmp_path / "pairs.tsv", 60), {**SMALL, **KINDS[kind]}
-
-    def train(name: str, reporter: Quiet, resume: bool = False) -> None:
-        weft.train(pairs, out=tmp_path / name, steps=24, settings=settings, reporter=reporter, resume=resume)
-
-    train("whole", Quiet())
-    with pytest.raises(Interrupted):
-        train("stopped", Stopper())
-    train("stopped", Quiet(), resume=True)
-    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
-
 
 def test_the_way_of_feeding_changes_what_is_learned(tmp_path: Path) -> None:
     import weft
 
     pairs = write_pairs(tmp_path / "pairs.tsv", 40)
-    losses = {}
+    small, losses = {f"{part}.width": 32 for part in ("embed", "encoder", "decoder")}, {}
     for kind in ("teacher", "own"):
-        settings = {**SMALL, "feeding.kind": kind}
+        settings = {**small, "train.evaluations": 2, "feeding.kind": kind}
         run = weft.train(pairs, out=tmp_path / kind, steps=12, settings=settings, reporter=Quiet())
         losses[kind] = run.evaluate(pairs)["loss"]
     assert losses["teacher"] != losses["own"]
