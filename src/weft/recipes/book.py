@@ -256,9 +256,16 @@ RECIPES: dict[str, Recipe] = {
             "learn, "
             "and what gradients reach query, key and value?",
             "Made by the recipe: each of 24 words has to be answered with another one.",
-            "Exact match gives no gradient at all, and nearest match only to the value: the query can never move to "
-            "another "
-            "entry. Soft lookup reaches all three, and so does straight-through, which looks hard and learns soft.",
+            "Exact match gives no gradient at all and stays at chance. Nearest match gives one to the values only: "
+            "a query "
+            "can never move to another entry, and words that fall on the same entry share its answer for good, so "
+            "half are "
+            "right. Straight-through and sparsemax reach all three, but what has no weight is not pulled: they come "
+            "further "
+            "and get stuck. Soft lookup pulls at everything and learns nearly all, by inner product slower than by "
+            "rbf; "
+            "by cosine the weights stay almost even (the largest is 0.09), and the values learn to be read off the "
+            "mixture.",
             by_hand=lookup.run,
         ),
         arithmetic(),
