@@ -19,7 +19,7 @@ demo: setup  ## learn to write dates of ten languages as ISO 8601, in about thre
 	$(BIN)/weft demo
 
 test: setup  ## every test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: setup  ## ruff and strict mypy
 	$(BIN)/ruff check .
