@@ -176,6 +176,7 @@ def shortened(data: Any) -> Any:
     from weft.recipes.study import Files
 
     def write(folder: Path) -> Files:
+        folder.mkdir(parents=True)
         files = data(folder / "whole")
         paths = {"train": files.train, "valid": files.valid, **files.tests}
         cut = {}
