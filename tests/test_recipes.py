@@ -70,12 +70,10 @@ def test_the_same_words_in_another_order_mean_something_else() -> None:
 
 
 def test_spoken_digits_say_how_many_there_are() -> None:
-    assert list(makers._runs("77720", ["zero", "one", "two", "three", "four", "five", "six", "seven"])) == [
-        "three seven",
-        "two",
-        "zero",
-    ]
-    assert all(len(pair.source) <= 40 for pair in some(makers.spelled(10, 40)))
+    names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    assert list(makers._runs("77720", names)) == ["three seven", "two", "zero"]
+    assert list(makers._runs("0" * 12, names)) == ["nine zero", "three zero"]
+    assert all(10 <= len(pair.source) <= 40 for pair in some(makers.spelled(10, 40)))
 
 
 def test_draws_are_distinct_seeded_and_keep_clear_of_others() -> None:

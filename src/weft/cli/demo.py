@@ -15,7 +15,7 @@ SHOWN = 12
 
 def demo(
     out: Annotated[Path, typer.Option(help="The run folder to make.", metavar="RUN")] = Path("dates-run"),
-    budget: Annotated[str, typer.Option(help="Time for training.", metavar="TIME")] = "150s",
+    budget: Annotated[str, typer.Option(help="Time for training.", metavar="TIME")] = "170s",
     seed: Annotated[int, typer.Option(help="The seed of the dates and of the training.", metavar="N")] = 1,
 ) -> None:
     """See it work: learn to write dates of ten languages as ISO 8601.

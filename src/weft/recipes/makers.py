@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from itertools import islice, pairwise
+from itertools import groupby, islice, pairwise
 
 from weft.core.kinds import Pair
 
@@ -136,7 +136,7 @@ def ordered(rng: random.Random) -> Pair:
 def spelled(shortest: int, longest: int) -> Draw:
     """Digits, and how they are spoken: long outputs from short inputs, in which a slip has consequences.
 
-    Runs of the same digit are spoken together: `77720` is `three seven two zero`, with one's `one` left out.
+    Runs of the same digit are spoken together: `77720` is `three seven two zero`.
     """
     names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
@@ -149,10 +149,9 @@ def spelled(shortest: int, longest: int) -> Draw:
 
 
 def _runs(digits: str, names: list[str]) -> Iterator[str]:
-    place = 0
-    while place < len(digits):
-        length = next(
-            (n for n in range(1, len(digits) - place) if digits[place + n] != digits[place]), len(digits) - place
-        )
-        yield f"{names[length]} {names[int(digits[place])]}" if length > 1 else names[int(digits[place])]
-        place += length
+    for digit, run in groupby(digits):
+        left = len(list(run))
+        while left:
+            some = min(left, 9)  # a longer run is spoken in pieces
+            left -= some
+            yield f"{names[some]} {names[int(digit)]}" if some > 1 else names[int(digit)]
