@@ -34,7 +34,7 @@ def page(name: str, plan: Plan, rows: Sequence[Row], pictures: Sequence[tuple[st
             HOW.replace("*", "\\*"),
             "",
             *(f"![{title}]({file})" + "\n" for title, file in pictures),
-            *_tests(plan, rows),
+            *other_tests(plan, rows),
             *_shared(plan, rows),
             "## Again",
             "",
@@ -73,7 +73,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
 
 
-def _tests(plan: Plan, rows: Sequence[Row]) -> list[str]:
+def other_tests(plan: Plan, rows: Sequence[Row]) -> list[str]:
     """The mean scores on other test files, if any."""
     names = list(plan.asked["tests"])
     if not names:

@@ -71,9 +71,12 @@ def spaces() -> Recipe:
         "Made by the recipe: 20,000 sentences of 5 to 40 characters out of invented words; tested also on 41 to 80. "
         "No word has the same letter twice in a row: CTC melts equal neighbours, and needs a place between them.",
         "An encoder alone that says a letter or a blank at each place learns this in seconds, and works on inputs "
-        "twice "
-        "as long as any it saw, because nothing in it counts places. A decoder must find its place by itself: with "
-        "attention it learns the trained lengths, and loses its way beyond them.",
+        "twice as "
+        "long as any it saw: what it says at a place hangs on what stands there. A decoder must find its place by "
+        "itself: "
+        "with attention it learns the trained lengths nearly as well, with four times the parameters, and loses its "
+        "way "
+        "now and then beyond them; without attention one state cannot hold the sentence.",
         (Study("spaces", made(makers.spaced(5, 40), 20_000, 600, tests), variants, settings, "800ktokens"),),
     )
 
@@ -167,8 +170,13 @@ def order() -> Recipe:
         "sentences "
         "whose meaning hangs on word order, without positions, and with each way of telling places apart?",
         "Made by the recipe: 4,000 sentences of two nouns, two adjectives and a verb, to `sees ( old dog , shy cat )`.",
-        "Without positions the encoder sees a bag of words: it cannot know who is old, nor who sees whom, and guesses. "
-        "Every scheme that tells places apart solves it; they differ in how soon.",
+        "Without positions the encoder sees a bag of words: it cannot know who is old, nor who sees whom, and is "
+        "right about "
+        "one time in four, as chance would have it. Sinusoids, added or concatenated, and rotary solve it at once. "
+        "In the same "
+        "short time alibi is nearly there, learned vectors are on the way, and the relative bias, which can only "
+        "learn which "
+        "distances count and not yet what stands there, has barely begun.",
         (
             Study(
                 "order", made(makers.ordered, 4_000, 500), {s: transformer(s, 64) for s in schemes}, words, "400ktokens"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from weft.core.errors import UserError, did_you_mean
 from weft.grid.compare import Compared
-from weft.grid.page import markdown
+from weft.grid.page import markdown, other_tests
 from weft.grid.rank import HOW
 from weft.learn.folder import RunFolder
 from weft.recipes.book import RECIPES
@@ -43,5 +43,6 @@ def _shown(study: Study, compared: Compared) -> list[str]:
         HOW.replace("*", "\\*"),
         "",
         *(f"![{name.removesuffix('.png').replace('-', ' ')}]({study.name}/{name})\n" for name in pictures),
+        *other_tests(compared.plan, compared.rows),
         *(study.also(compared) if study.also is not None else []),
     ]
