@@ -43,7 +43,8 @@ def classes(lengths: Sequence[int]) -> list[tuple[int, int]]:
     bounds[0] = (min(1, *lengths), bounds[0][1])
     bounds[-1] = (bounds[-1][0], max(bounds[-1][1], *lengths))
     counted = [(low, high, sum(low <= n <= high for n in lengths)) for low, high in bounds]
-    return [(low, high) for low, high, _ in _joined(counted)]
+    first, *rest = [(low, high) for low, high, _ in _joined(counted)]
+    return [(min(lengths), first[1]), *rest]
 
 
 def _joined(counted: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:

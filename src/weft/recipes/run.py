@@ -36,7 +36,10 @@ def run(recipe: Recipe, folder: Path, options: Options) -> Path:
 
 def _shown(study: Study, compared: Compared) -> list[str]:
     """A study's table and pictures."""
+    lengths = max(len(result.valid.lengths) for result in compared.results if result.valid)
     pictures = sorted(path.name for path in compared.path.glob("score-*.png"))
+    if lengths == 1:  # there is nothing to see by length
+        pictures.remove("score-length.png")
     return [
         *markdown(*compared.table()),
         "",
