@@ -208,15 +208,9 @@ def train(
     (`{"decoder.cell": "gru"}`) or as `--set` takes them (`["decoder.cell=gru"]`). `budget` is "10m" or seconds.
     Progress goes to stderr; `reporter=weft.learn.report.Quiet()` says nothing.
     """
-    if (listed := listed_pairs(pairs)) is not None:  # written to a file first, so that the run can be resumed
-        pairs = keep_given(listed)
-        tag = "tag" if any(pair.tag for pair in listed) else None
-        features = "features" if any(pair.features for pair in listed) else None
+    files, columns = given_pairs(pairs, source, target, features, tag)
     given = {
-        "data.source": source,
-        "data.target": target,
-        "data.features": features,
-        "data.tag": tag,
+        **columns,
         "data.on_bad_line": on_bad_line,
         "train.budget_seconds": parse_seconds(str(budget)) if budget is not None else None,
         "train.steps": steps,
@@ -224,7 +218,7 @@ def train(
         "train.seed": seed,
     }
     job = Job(
-        pairs=paths_of(pairs),
+        pairs=files,
         valid=paths_of(valid or ()),
         out=None if out is None else Path(out),
         file_layer=read_file(config) if config is not None else {},
@@ -234,6 +228,18 @@ def train(
         command=command,
     )
     return Run(run_job(job, reporter or speaking_reporter()))
+
+
+def given_pairs(
+    pairs: Any, source: str | int | None, target: str | int | None, features: str | int | None, tag: str | int | None
+) -> tuple[tuple[str, ...], dict[str, str | int | None]]:
+    """The files, and the settings of their columns. A list of pairs is written to a file, which can be read again."""
+    if (listed := listed_pairs(pairs)) is not None:
+        pairs = keep_given(listed)
+        tag = "tag" if any(pair.tag for pair in listed) else None
+        features = "features" if any(pair.features for pair in listed) else None
+    columns = {"data.source": source, "data.target": target, "data.features": features, "data.tag": tag}
+    return paths_of(pairs), columns
 
 
 def flags_of(settings: Mapping[str, Any] | Sequence[str], given: Mapping[str, Any]) -> Layer:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.api import flags_of, listed_pairs, paths_of
+from weft.api import flags_of, given_pairs, paths_of
 from weft.core.errors import UserError
 from weft.core.kinds import Pair
-from weft.data.prepare import keep_given
 from weft.grid.budget import read_budget
 from weft.grid.page import write_page
 from weft.grid.plan import Asked, Plan, make_plan
@@ -89,17 +88,11 @@ def compare_settings(
     `tests` are more files, by name, that every run is scored on. The autopilot chooses once for all, as weft.grid.base
     tells. The same call on the same `out` goes on where it was stopped.
     """
-    if (listed := listed_pairs(pairs)) is not None:  # written to a file first, so that every run can read them
-        pairs = keep_given(listed)
-        tag = "tag" if any(pair.tag for pair in listed) else None
-        features = "features" if any(pair.features for pair in listed) else None
+    files, columns = given_pairs(pairs, source, target, features, tag)
     seconds, tokens = read_budget(budget)
     _check_budget(tokens, steps, epochs)
     given = {
-        "data.source": source,
-        "data.target": target,
-        "data.features": features,
-        "data.tag": tag,
+        **columns,
         "data.on_bad_line": on_bad_line,
         "train.budget_seconds": seconds,
         "train.steps": steps,
@@ -107,7 +100,7 @@ def compare_settings(
     }
     varied = dict(vary) if isinstance(vary, Mapping) else read_vary(vary)
     asked = Asked(
-        pairs=_files(paths_of(pairs)),
+        pairs=_files(files),
         valid=_files(paths_of(valid or ())),
         file_layer=read_file(config) if config is not None else {},
         flag_layer=flags_of(settings, given),

@@ -96,15 +96,12 @@ def assemble(
     target = embedding.table(target_symbols, spec.embed.width)
     source = target if spec.embed.shared else embedding.table(source_symbols, spec.embed.width)
     encoder = _encoder(spec, source)
-    if isinstance(spec.decoder, NoDecoder):
-        return Aligned(encoder, Ctc(encoder.width, target, spec.head.tied))
-    decoder = _decoder(spec, target)
-    head: Tokens
-    if spec.head.kind == "copy":
-        same = range(source_symbols) if copies is None else copies
-        head = Copy(decoder.width, encoder.width, target, spec.head.tied, same)
-    else:
-        head = Tokens(decoder.width, target, spec.head.tied)
+    decoder = None if isinstance(spec.decoder, NoDecoder) else _decoder(spec, target)
+    width = encoder.width if decoder is None else decoder.width
+    known = range(source_symbols) if copies is None else copies
+    head = HEADS[spec.head.kind](width, encoder.width, target, spec.head.tied, known)
+    if decoder is None:
+        return Aligned(encoder, head)
     prompted = spec.data.tag is not None and spec.data.tag_at == "decoder"
     return Seq2Seq(encoder, _bridge(spec), decoder, head, prompted)
 

@@ -21,7 +21,10 @@ class Tokens(nn.Module):
 
     sees_source = False
 
-    def __init__(self, width: int, table: nn.Embedding, tied: bool) -> None:
+    def __init__(
+        self, width: int, memory_width: int, table: nn.Embedding, tied: bool, copies: Sequence[int] = ()
+    ) -> None:
+        """On outputs of `width`; what heads need that look at the source (its width, `copies`) is for them alone."""
         super().__init__()
         own, self.symbols = table.embedding_dim, table.num_embeddings
         self.project: nn.Module = nn.Identity() if width == own else nn.Linear(width, own)
@@ -41,8 +44,10 @@ class Copy(Tokens):
 
     sees_source = True
 
-    def __init__(self, width: int, memory_width: int, table: nn.Embedding, tied: bool, copies: Sequence[int]) -> None:
-        super().__init__(width, table, tied)
+    def __init__(
+        self, width: int, memory_width: int, table: nn.Embedding, tied: bool, copies: Sequence[int] = ()
+    ) -> None:
+        super().__init__(width, memory_width, table, tied)
         self.query, self.key = nn.Linear(width, width, bias=False), nn.Linear(memory_width, width, bias=False)
         self.gate = nn.Linear(width + memory_width, 1)
         self.copies: Tensor
