@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from weft.core.kinds import Memory
 from weft.core.masks import hide
 from weft.core.trace import note
+from weft.nn.fused import Sight
 from weft.nn.scores import Score
-from weft.nn.weighers import Weigher
+from weft.nn.weighers import Weigher, softmax
 
 Project = Callable[[int, int], nn.Module]
 
@@ -75,6 +76,13 @@ class Attention(nn.Module):
             return weights[:, 0] @ source.values  # (B, T, D)
         values = torch.stack(source.values.chunk(self.heads, dim=-1), dim=1)  # (B, H, S, d)
         return (weights @ values).transpose(1, 2).flatten(2)
+
+    def sight(self, source: Looked) -> Sight | None:
+        """What the compiled code needs to look; None where it does not know this kind of attention."""
+        if self.heads > 1 or self.weigh is not softmax or not isinstance(self.query, nn.Identity):
+            return None
+        (score,) = self._scores()
+        return score.sight(source.keys[0], source.values, source.mask)
 
     def _scores(self) -> list[Score]:
         return [score for score in self.scores if isinstance(score, Score)]

@@ -1,7 +1,8 @@
 """Recurrences: the equations of DESIGN §6 and nothing else. Time, layers, direction and padding belong to `unroll`.
 
 Each cell splits its equations in two: `inputs(x)`, what x alone decides (computed for all steps at once), and
-`step(inputs, state)`, the rest. φ = tanh, σ = logistic, ∘ elementwise, h' the state before.
+`step(inputs, state)`, the rest. `weights()` names its matrices for the compiled code, which has the same equations.
+φ = tanh, σ = logistic, ∘ elementwise, h' the state before.
 """
 
 # B batch · I input width · D width
@@ -11,6 +12,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+
+from weft.nn.fused import Weights
 
 
 class Recurrence(nn.Module):
@@ -32,6 +35,9 @@ class Recurrence(nn.Module):
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         raise NotImplementedError
 
+    def weights(self) -> Weights:
+        raise NotImplementedError
+
     def forward(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         return self.step(self.inputs(x), state)
 
@@ -51,6 +57,9 @@ class Elman(Recurrence):
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         h = torch.tanh(inputs + self.hidden(state[0]))
         return h, (h,)
+
+    def weights(self) -> Weights:
+        return Weights("elman", self.input.weight, self.input.bias, self.hidden.weight)
 
 
 class Gru(Recurrence):
@@ -75,6 +84,9 @@ class Gru(Recurrence):
         z, r = torch.sigmoid(for_gates + self.gates(before)).chunk(2, dim=-1)
         h = blend(before, torch.tanh(for_candidate + self.candidate(r * before)), z)
         return h, (h,)
+
+    def weights(self) -> Weights:
+        return Weights("gru", self.input.weight, self.input.bias, self.gates.weight, self.candidate.weight)
 
 
 class GruAfter(Recurrence):
@@ -108,6 +120,9 @@ class GruAfter(Recurrence):
         out, h = torch.gru(x, state[0][None].contiguous(), weights, True, 1, 0.0, self.training, False, True)
         return out, (h[0],)
 
+    def weights(self) -> Weights:
+        return Weights("gru-after", self.input.weight, self.input.bias, self.hidden.weight, extra=self.bias)
+
 
 class Mut1(Recurrence):
     """z = σ(W x + b); r = σ(W x + U h' + b); h = φ(U(r∘h') + φ(x) + b)∘z + h'∘(1−z)   (Jozefowicz 2015)"""
@@ -128,6 +143,11 @@ class Mut1(Recurrence):
         r = torch.sigmoid(r + self.reset(before))
         h = blend(before, torch.tanh(self.candidate(r * before) + new), torch.sigmoid(z))
         return h, (h,)
+
+    def weights(self) -> Weights:
+        weight = torch.cat([self.gates_in.weight, matrix_of(self.direct, self.width)])
+        bias = torch.cat([self.gates_in.bias, torch.zeros_like(self.bias)])
+        return Weights("mut1", weight, bias, self.reset.weight, self.candidate.weight, self.bias)
 
 
 class Mut2(Recurrence):
@@ -151,6 +171,12 @@ class Mut2(Recurrence):
         h = blend(before, torch.tanh(self.candidate(r * before) + new), z)
         return h, (h,)
 
+    def weights(self) -> Weights:
+        """As a gru whose reset gate takes x itself."""
+        (of_z, of_new), (z, new) = self.input.weight.chunk(2), self.input.bias.chunk(2)
+        weight = torch.cat([of_z, matrix_of(self.direct, self.width), of_new])
+        return Weights("gru", weight, torch.cat([z, self.bias, new]), self.gates.weight, self.candidate.weight)
+
 
 class Mut3(Gru):
     """z = σ(W x + U φ(h') + b); r = σ(W x + U h' + b); h = φ(U(r∘h') + W x + b)∘z + h'∘(1−z)   (Jozefowicz 2015)"""
@@ -164,6 +190,9 @@ class Mut3(Gru):
         h = blend(before, torch.tanh(self.candidate(r * before) + new), z)
         return h, (h,)
 
+    def weights(self) -> Weights:
+        return Weights("mut3", self.input.weight, self.input.bias, self.gates.weight, self.candidate.weight)
+
 
 def blend(old: Tensor, new: Tensor, share: Tensor) -> Tensor:
     """(1 − share)∘old + share∘new, in the widest of their formats: in half precision a state may be wider than gates"""
@@ -174,6 +203,11 @@ def blend(old: Tensor, new: Tensor, share: Tensor) -> Tensor:
 def to_width(inputs: int, width: int) -> nn.Module:
     """x itself, projected where the cell is of another width."""
     return nn.Identity() if inputs == width else nn.Linear(inputs, width, bias=False)
+
+
+def matrix_of(direct: nn.Module, width: int) -> Tensor:
+    """The matrix of `to_width`."""
+    return direct.weight if isinstance(direct, nn.Linear) else torch.eye(width)
 
 
 def input_matrix(inputs: int, outputs: int) -> nn.Linear:

@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from weft.nn.cells import Recurrence, input_matrix, state_matrix
+from weft.nn.fused import Weights
 
 
 class _LongShort(Recurrence):
     """What the whole and the ablated ones share: one matrix for all gates and the candidate, and a state of h and c."""
+
+    compiled = "lstm"  # its name in the compiled code
 
     def __init__(self, inputs: int, width: int, gates: int) -> None:
         super().__init__(width)
@@ -24,6 +27,9 @@ class _LongShort(Recurrence):
     def inputs(self, x: Tensor) -> Tensor:
         out: Tensor = self.input(x)
         return out
+
+    def weights(self) -> Weights:
+        return Weights(self.compiled, self.input.weight, self.input.bias, self.hidden.weight)
 
 
 class Lstm(_LongShort):
@@ -81,16 +87,16 @@ class _Ablated(_LongShort):
 class LstmF(_Ablated):
     """f = 1: c = i∘c̃ + c'"""
 
-    gates = "io"
+    gates, compiled = "io", "lstm-f"
 
 
 class LstmI(_Ablated):
     """i = 1: c = c̃ + f∘c'"""
 
-    gates = "fo"
+    gates, compiled = "fo", "lstm-i"
 
 
 class LstmO(_Ablated):
     """o = 1: h = φ(c)"""
 
-    gates = "if"
+    gates, compiled = "if", "lstm-o"

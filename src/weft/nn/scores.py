@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from weft.nn.fused import Sight
+
 
 class Score(nn.Module):
     """From queries (B, T, Q) and prepared keys to scores (B, T, S)."""
@@ -26,6 +28,10 @@ class Score(nn.Module):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         raise NotImplementedError
 
+    def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:
+        """Prepared keys (B, S, …) and values as the compiled code takes them, if it knows this score."""
+        return None
+
 
 class Dot(Score):
     """q·k"""
@@ -33,12 +39,18 @@ class Dot(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return torch.matmul(query, keys.transpose(1, 2))
 
+    def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:
+        return Sight(keys, values, mask)
+
 
 class Scaled(Dot):
     """q·k / √d"""
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return torch.div(super().forward(query, keys), keys.shape[-1] ** 0.5)
+
+    def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:
+        return Sight(keys, values, mask, scale=keys.shape[-1] ** -0.5)
 
 
 class Cosine(Dot):
@@ -49,6 +61,9 @@ class Cosine(Dot):
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return super().forward(normalize(query, dim=-1), keys)
+
+    def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:
+        return None
 
 
 class Rbf(Score):
@@ -96,6 +111,9 @@ class Additive(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         fit = torch.tanh(self.of_query(query)[:, :, None] + keys[:, None])  # (B, T, S, D)
         return torch.matmul(fit, self.weight)  # (B, T, S)
+
+    def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:
+        return Sight(keys, values, mask, self.of_query.weight, self.weight)
 
 
 class Concat(Additive):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.masks import last_real, reverse_real
+from weft.nn import fused
 from weft.nn.cells import Recurrence
 from weft.nn.dropout import Dropout, OverTime
 
@@ -31,6 +32,8 @@ class Sequenced(Protocol):
 
 def over_time(cell: Recurrence, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
     """One cell over (B, T, I): every h (B, T, D), and the state after the last place."""
+    if fused.possible(x):
+        return fused.over_time(cell.weights(), x, state)
     if isinstance(cell, Sequenced):
         return cell.sequence(x, state)
     outs = []
@@ -99,6 +102,12 @@ class Stack(nn.Module):
         for (cell, layer), state in zip(self._parts(), states, strict=True):
             x = layer.leave(x, over_time(cell, layer.enter(x), state)[0])
         return x
+
+    @property
+    def alone(self) -> Recurrence | None:
+        """The cell of a stack that is nothing but one cell."""
+        ((cell, layer), *more) = self._parts()
+        return None if more or not isinstance(layer.norm, nn.Identity) else cell
 
     def _parts(self) -> list[tuple[Recurrence, Layer]]:
         both = zip(self.cells, self.layers, strict=True)

@@ -15,10 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.kinds import Memory
+from weft.nn import fused
 from weft.nn.attention import Attention, Looked
 from weft.nn.cells import blend
 from weft.nn.dropout import Dropout, begin_all
 from weft.nn.embed import Embed
+from weft.nn.fused import Sight
 from weft.nn.unroll import Layers, Stack
 
 
@@ -111,28 +113,33 @@ class RecurrentDecoder(nn.Module):
         return self.attention.width
 
     def step(self, y: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        out, after = self._step(self.embed(y[:, None], state.place)[:, 0], state)
-        return out, after
+        x = self._with_summary(self.embed(y[:, None], state.place), state)
+        h, context, after = self._step(x[:, 0], state)
+        return self._joined(h[:, None], context)[:, 0], after
 
     def unroll(self, y: Tensor, state: RecurrentState) -> Tensor:
-        x = self.embed(y, state.place)  # (B, T, E)
-        if not self.feed:
-            return self._all_at_once(self._with_summary(x, state), state)
-        outs = []
-        for one in x.unbind(1):
-            out, state = self._step(one, state)
-            outs.append(out)
-        return torch.stack(outs, dim=1)
+        x = self._with_summary(self.embed(y, state.place), state)  # (B, T, I)
+        return self._joined(*(self._fed(x, state) if self.feed else self._all_at_once(x, state)))
 
-    def _all_at_once(self, x: Tensor, state: RecurrentState) -> Tensor:
+    def _all_at_once(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
         h = self.stack.sequence(x, state.layers)  # (B, T, D)
         query = h if state.top is None else torch.cat([state.top[:, None], h[:, :-1]], dim=1)
-        return self._joined(h, self._look(query, state))
+        return h, self._look(query, state)
 
-    def _step(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """One symbol's vector (B, E) to one output (B, D)."""
-        x = self._with_summary(x, state)
-        context = None if state.top is None else self._look(state.top[:, None], state)  # (B, 1, C)
+    def _fed(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
+        cell, sight = self.stack.alone, self._sight(state)
+        if cell is not None and sight is not None and fused.possible(x):
+            return fused.looking(cell.weights(), sight, x, state.layers[0])
+        states, contexts = [], []
+        for one in x.unbind(1):
+            h, context, state = self._step(one, state)
+            states.append(h[:, None])
+            contexts.append(context)
+        return torch.cat(states, dim=1), torch.cat([c for c in contexts if c is not None], dim=1)
+
+    def _step(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None, RecurrentState]:
+        """One vector (B, I) to the state (B, D), the context (B, 1, C), and what the next step needs."""
+        context = None if state.top is None else self._look(state.top[:, None], state)
         if self.feed and context is not None:
             x = torch.cat([x, context[:, 0]], dim=-1)
         elif state.context is not None:
@@ -140,16 +147,20 @@ class RecurrentDecoder(nn.Module):
         h, layers = self.stack.step(x, state.layers)
         if state.top is None:
             context = self._look(h[:, None], state)
-        out = self._joined(h[:, None], context)[:, 0]
         kept = context[:, 0] if state.context is not None and context is not None else None
         top = None if state.top is None else h
-        return out, replace(state, layers=layers, context=kept, top=top, place=state.place + 1)
+        return h, context, replace(state, layers=layers, context=kept, top=top, place=state.place + 1)
 
     def _with_summary(self, x: Tensor, state: RecurrentState) -> Tensor:
+        """Vectors (B, T, E), each with the summary behind it if the bridge gives it at every step."""
         if state.summary is None:
             return x
-        summary = state.summary if x.dim() == 2 else state.summary[:, None].expand(-1, x.shape[1], -1)
-        return torch.cat([x, summary], dim=-1)
+        return torch.cat([x, state.summary[:, None].expand(-1, x.shape[1], -1)], dim=-1)
+
+    def _sight(self, state: RecurrentState) -> Sight | None:
+        if self.attention is None or state.source is None or self.before:
+            return None
+        return self.attention.sight(state.source)
 
     def _look(self, query: Tensor, state: RecurrentState) -> Tensor | None:
         if self.attention is None or state.source is None:

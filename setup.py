@@ -1,0 +1,23 @@
+"""The compiled recurrence; all else is in pyproject.toml. Without a compiler Weft installs without it and is slower.
+
+It is a plain shared library: no header of Python or torch is needed to build it, and it is loaded with ctypes.
+"""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "weft.native._recurrence",
+            ["src/weft/native/recurrence.c"],
+            extra_compile_args=[
+                "-O3",
+                "-fopenmp-simd",
+                "-fno-math-errno",
+                "-fno-trapping-math",
+                "-ffp-contract=fast",
+            ],
+            optional=True,
+        )
+    ]
+)

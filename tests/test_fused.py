@@ -1,0 +1,179 @@
+"""The compiled recurrence against plain torch: the same outputs and the same gradients, with and without attention."""
+
+# B batch · T steps · I input width · D width
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from byhand import shaken as shaken_in_double
+from weft import native
+from weft.core.kinds import END, Batch
+from weft.core.trace import trace
+from weft.learn.objectives import CrossEntropy
+from weft.nn import fused
+from weft.nn.assemble import CELLS, SCORES, assemble
+from weft.nn.unroll import over_time
+from weft.settings import compose, put
+
+compiled = pytest.mark.skipif(native.recurrence() is None, reason="the compiled recurrence was not built: no compiler")
+KNOWN = ("dot", "scaled", "bilinear", "additive", "concat")
+
+
+def shaken(module: nn.Module) -> Any:
+    return shaken_in_double(module).float()
+
+
+@contextmanager
+def in_plain_torch() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused, "possible", lambda x: False)
+        yield
+
+
+def both_ways(run: Callable[[], tuple[Tensor, ...]]) -> None:
+    ours = run()
+    with in_plain_torch():
+        plain = run()
+    assert len(ours) == len(plain)
+    for one, other in zip(ours, plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-5 * max(1.0, other.abs().max().item()))
+
+
+@compiled
+@pytest.mark.parametrize(("rows", "steps", "inputs"), [(1, 1, 6), (3, 4, 6), (5, 7, 9), (40, 3, 21)])
+@pytest.mark.parametrize("name", CELLS)
+def test_every_cell_over_time(name: str, rows: int, steps: int, inputs: int) -> None:
+    torch.manual_seed(3)
+    cell = shaken(CELLS[name](inputs, 21 if rows == 40 else 6))  # a width that fills no register
+    x = torch.randn(rows, steps, inputs, requires_grad=True)
+    state = tuple(torch.randn_like(part, requires_grad=True) for part in cell.start(rows))
+    pull = torch.randn(rows, steps, cell.width)
+
+    def run() -> tuple[Tensor, ...]:
+        out, after = over_time(cell, x, state)
+        loss = (out * pull).sum() + sum(part.square().sum() for part in after)
+        return (out, *after, *torch.autograd.grad(loss, [x, *state, *cell.parameters()]))
+
+    both_ways(run)
+
+
+def model_of(**settings: Any) -> nn.Module:
+    size = {"encoder.width": 8, "decoder.width": 12, "embed.width": 10, "train.dropout": 0.0}
+    tree: dict[str, Any] = {}
+    for key, value in {**size, **{name.replace("__", "."): value for name, value in settings.items()}}.items():
+        put(tree, key, value)
+    torch.manual_seed(5)
+    return shaken(assemble(compose(("flag", tree)).spec, 14, 14))
+
+
+def batch(lengths: list[tuple[int, int]]) -> Batch:
+    draw = random.Random(2)
+
+    def texts(sizes: Iterable[int]) -> list[list[int]]:
+        return [[draw.randrange(END + 1, 14) for _ in range(size)] for size in sizes]
+
+    return Batch.of(texts(source for source, _ in lengths), texts(target for _, target in lengths))
+
+
+def losses(model: nn.Module, given: Batch) -> Callable[[], tuple[Tensor, ...]]:
+    def run() -> tuple[Tensor, ...]:
+        emission = model(given)
+        loss = CrossEntropy()(emission, given).total
+        return emission.log_probs, *torch.autograd.grad(loss, list(model.parameters()))
+
+    return run
+
+
+@compiled
+@pytest.mark.parametrize("score", KNOWN)
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_cell_with_a_fed_context(cell: str, score: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    widths = {"encoder__width": 12} if score in ("dot", "scaled") else {}
+    model = model_of(encoder__cell=cell, decoder__cell=cell, decoder__attention__score=score, **widths)
+    looks, looking = [], fused.looking
+    monkeypatch.setattr(fused, "looking", lambda *given: looks.append(1) or looking(*given))
+    both_ways(losses(model, batch([(1, 4), (6, 1), (3, 7)])))
+    assert looks == [1], "the compiled code must have done it once, and plain torch the other time"
+
+
+@compiled
+def test_what_it_does_not_know_is_left_to_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*given: object) -> None:
+        raise AssertionError("the compiled code was given what it does not know")
+
+    monkeypatch.setattr(fused, "looking", never)
+    given = batch([(2, 3), (4, 2)])
+    for score in set(SCORES) - set(KNOWN):
+        model_of(decoder__attention__score=score, encoder__width=12)(given)
+    for key, value in {"weigh": "sparsemax", "heads": 2, "query": "before", "project": "linear"}.items():
+        model_of(**{f"decoder__attention__{key}": value})(given)
+    model_of(decoder__layers=2)(given)
+    model_of(decoder__layer_norm=True)(given)
+    with trace() as seen:  # what somebody looks at is made where it can be seen
+        model_of()(given)
+    assert seen["decode.cross"]
+
+
+@compiled
+def test_the_summary_at_every_step_stands_before_the_context() -> None:
+    both_ways(losses(model_of(bridge__give="every"), batch([(1, 4), (6, 1), (3, 7)])))
+
+
+@compiled
+def test_other_formats_are_left_to_plain_torch() -> None:
+    assert fused.possible(torch.zeros(1))
+    assert not fused.possible(torch.zeros(1, dtype=torch.float64))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not fused.possible(torch.zeros(1))
+
+
+@compiled
+def test_a_second_way_back_finds_what_the_first_found() -> None:
+    for cell in CELLS:
+        one = shaken(CELLS[cell](4, 4))
+        x = torch.randn(2, 3, 4, requires_grad=True)
+        loss = over_time(one, x, one.start(2))[0].square().sum()
+        first = torch.autograd.grad(loss, [x, *one.parameters()], retain_graph=True)
+        for before, after in zip(first, torch.autograd.grad(loss, [x, *one.parameters()]), strict=True):
+            assert torch.equal(before, after), cell
+
+
+@compiled
+def test_threads_change_nothing() -> None:
+    model, given = model_of(decoder__width=64), batch([(30, 4)] * 40)
+    before = torch.get_num_threads()
+    found = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        found.append(losses(model, given)())
+    torch.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5 * max(1.0, other.abs().max().item()))
+
+
+def test_it_can_be_turned_off() -> None:
+    asked = [sys.executable, "-c", "from weft import native; print(native.recurrence())"]
+    done = subprocess.run(asked, env={**os.environ, "WEFT_NATIVE": "0"}, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "None"
+
+
+def test_without_the_library_there_is_plain_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.so"
+    broken.write_bytes(b"no library")
+    for found in (None, type("Spec", (), {"origin": str(broken)})()):
+        native.recurrence.cache_clear()
+        monkeypatch.setattr(native, "find_spec", lambda name, found=found: found)
+        assert native.recurrence() is None
+    native.recurrence.cache_clear()
