@@ -20,14 +20,16 @@ from byhand import JOINED, PROJECTED, SCORED, WEIGHED, Vector, array, attended
 from byhand import same as exactly
 from byhand import shaken as shaken_in_double
 from weft.core.kinds import PAD, UNKNOWN, Batch, Emission, Memory
+from weft.core.lines import Lines
 from weft.core.masks import causal, lengths_to_mask
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
 from weft.nn import embed as embedding
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, PROJECTIONS, SCORES, WEIGHERS, assemble
 from weft.nn.attention import Attention
+from weft.nn.cache import Cache
 from weft.nn.cells import Elman, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
-from weft.nn.decoders.transformer import DecoderBlock
+from weft.nn.decoders.transformer import DecoderBlock, Seen, TransformerState
 from weft.nn.encoders import EncoderBlock
 from weft.nn.heads import Copy, copied_as
 from weft.nn.lstm import Lstm, LstmB
@@ -456,8 +458,9 @@ def test_a_block_of_the_decoder_equals_torchs(norm: str) -> None:
     put_rest(theirs, ours, [ours.around_own, ours.around_cross, ours.around_feed])
     x, memory = torch.randn(2, 4, 8).double(), torch.randn(2, 5, 8).double()
     mask, visible = lengths_to_mask(torch.tensor([5, 3])), causal(4, 0, x.device)
-    nothing = (x.new_empty(2, 2, 0, 4), x.new_empty(2, 2, 0, 4))
-    said, _ = ours(x, ours.of_source(memory), mask[:, None, None], nothing, visible, NoPositions())
+    source = ours.of_source(memory)
+    begun = TransformerState((source,), mask[:, None, None], Lines(2), Cache.start(2, 1, 2, source[0]))
+    said = ours(x, source, begun, Seen(NoPositions(), visible, None))
     exactly(said, theirs(x, memory, tgt_mask=~visible, memory_key_padding_mask=~mask))
 
 

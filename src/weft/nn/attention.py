@@ -1,16 +1,17 @@
 """Looking at the source: project, score, weigh, mix. The score and the weigher are parts of their own."""
 
-# B batch · T queries · S keys · D width · H heads
+# B lines · N hypotheses · T queries · S keys · D width · H heads
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from weft.core.kinds import Memory
+from weft.core.lines import Lines
 from weft.core.masks import hide
 from weft.core.trace import note
 from weft.nn.fused import Sight
@@ -22,14 +23,18 @@ Project = Callable[[int, int], nn.Module]
 
 @dataclass(frozen=True)
 class Looked:
-    """A source prepared for many looks: what each head's score needs of the keys, the values, and the mask."""
+    """Sources prepared for many looks: what each head's score needs of the keys, the values, and the mask."""
 
     keys: tuple[Tensor, ...]  # one (B, S, …) a head
     values: Tensor  # (B, S, D)
     mask: Tensor  # (B, S)
+    lines: Lines
 
     def select(self, rows: Tensor) -> Looked:
-        return Looked(tuple(k[rows] for k in self.keys), self.values[rows], self.mask[rows])
+        lines, kept = self.lines.select(rows)
+        if kept is None:
+            return replace(self, lines=lines)
+        return Looked(tuple(k[kept] for k in self.keys), self.values[kept], self.mask[kept], lines)
 
 
 def as_it_is(inputs: int, outputs: int) -> nn.Module:
@@ -65,9 +70,13 @@ class Attention(nn.Module):
     def prepare(self, memory: Memory) -> Looked:
         keys = self.key(memory.states).chunk(self.heads, dim=-1)
         ready = tuple(score.keys(k) for score, k in zip(self._scores(), keys, strict=True))
-        return Looked(ready, self.value(memory.states), memory.mask)
+        return Looked(ready, self.value(memory.states), memory.mask, Lines(memory.mask.shape[0]))
 
     def forward(self, query: Tensor, source: Looked) -> Tensor:
+        """Queries (N, T, D) of all hypotheses to contexts (N, T, C)."""
+        return source.lines.unfold(self._look(source.lines.fold(query), source))
+
+    def _look(self, query: Tensor, source: Looked) -> Tensor:
         mask, queries = source.mask[:, None], self.query(query).chunk(self.heads, dim=-1)
         parts = zip(self._scores(), queries, source.keys, strict=True)
         weights = torch.stack([self.weigh(hide(score(q, k), mask)) for score, q, k in parts], dim=1)  # (B, H, T, S)
@@ -79,7 +88,12 @@ class Attention(nn.Module):
 
     def sight(self, source: Looked) -> Sight | None:
         """What the compiled code needs to look; None where it does not know this kind of attention."""
-        if self.heads > 1 or self.weigh is not softmax or not isinstance(self.query, nn.Identity):
+        if (
+            self.heads > 1
+            or source.lines.each > 1
+            or self.weigh is not softmax
+            or not isinstance(self.query, nn.Identity)
+        ):
             return None
         (score,) = self._scores()
         return score.sight(source.keys[0], source.values, source.mask)

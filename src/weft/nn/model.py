@@ -1,6 +1,6 @@
 """The model is one sentence: head(decode(bridge(encode(x)), y)); for CTC it is head(encode(x))."""
 
-# B batch · S source length · N hypotheses · V symbols
+# B lines · S source length · N hypotheses · V symbols
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.kinds import START, Batch, Decoder, Emission, Encoder, Head, Memory, S
+from weft.core.lines import Lines
 
 
 @dataclass(frozen=True)
 class Going(Generic[S]):
-    """Hypotheses under way: the decoder's state, the source for heads that look at it, and what to read for START."""
+    """Hypotheses under way: the decoder's state, the lines for heads that look at them, and what to read for START."""
 
     state: S
-    memory: Memory | None
+    lines: Lines
+    memory: Memory | None  # once a line
     prompt: Tensor | None = None  # (N,)
 
     def select(self, rows: Tensor) -> Going[S]:
-        return Going(
-            self.state.select(rows),
-            None if self.memory is None else self.memory.select(rows),
-            None if self.prompt is None else self.prompt[rows],
-        )
+        memory, prompt, (lines, kept) = self.memory, self.prompt, self.lines.select(rows)
+        if memory is not None and kept is not None:
+            memory = memory.select(kept)
+        return Going(self.state.select(rows), lines, memory, None if prompt is None else prompt[rows])
 
 
 class Model(nn.Module):
@@ -68,13 +69,15 @@ class Seq2Seq(Model, Generic[S]):
     def begin(self, source: Tensor, mask: Tensor) -> Going[S]:
         memory = self._read(source, mask)
         prompt = source[:, 0] if self.prompted else None
-        return Going(self.decoder.start(memory), memory if self.head.sees_source else None, prompt)
+        lines = Lines(source.shape[0])
+        return Going(self.decoder.start(memory), lines, memory if self.head.sees_source else None, prompt)
 
     def advance(self, y: Tensor, going: Going[S]) -> tuple[Tensor, Going[S]]:
         if going.prompt is not None:
             y = torch.where(y == START, going.prompt, y)
         out, state = self.decoder.step(y, going.state)
-        return self.head(out[:, None], going.memory).log_probs[:, 0], replace(going, state=state)  # (N, V)
+        said = self.head(going.lines.fold(out[:, None]), going.memory).log_probs
+        return going.lines.unfold(said)[:, 0], replace(going, state=state)  # (N, V)
 
     def _read(self, source: Tensor, mask: Tensor) -> Memory:
         first = 1 if self.prompted else 0

@@ -1,16 +1,17 @@
 """A Transformer decoder (Vaswani 2017), with key–value caches for stepping."""
 
-# B batch · S source length · T target length · H heads · d width of a head · D = H·d
+# B lines · N hypotheses · S source length · T target length · H heads · d width of a head · D = H·d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor, nn
 
 from weft.core.kinds import Memory
+from weft.core.lines import Lines
 from weft.core.masks import biased, causal
+from weft.nn.cache import Cache
 from weft.nn.embed import Embed
 from weft.nn.multihead import Around, FeedForward, MultiHead, last_norm
 from weft.nn.positions import NoPositions
@@ -20,21 +21,33 @@ KeysValues = tuple[Tensor, Tensor]  # each (B, H, length, d)
 
 @dataclass(frozen=True)
 class TransformerState:
-    """For each block, the keys and values of the source and of what has been written."""
+    """For each block, the keys and values of the source, once a line, and of what each hypothesis has written."""
 
     source: tuple[KeysValues, ...]
-    written: tuple[KeysValues, ...]
     mask: Tensor  # (B, 1, 1, S)
+    lines: Lines
+    written: Cache
 
     @property
     def place(self) -> int:
-        return self.written[0][0].shape[2]
+        return self.written.length
 
     def select(self, rows: Tensor) -> TransformerState:
-        def pick(caches: tuple[KeysValues, ...]) -> tuple[KeysValues, ...]:
-            return tuple((keys[rows], values[rows]) for keys, values in caches)
+        (lines, kept), written = self.lines.select(rows), self.written.select(rows)
+        if kept is None:
+            return replace(self, lines=lines, written=written)
+        source = tuple((keys[kept], values[kept]) for keys, values in self.source)
+        return TransformerState(source, self.mask[kept], lines, written)
 
-        return TransformerState(pick(self.source), pick(self.written), self.mask[rows])
+
+@dataclass(frozen=True)
+class Seen:
+    """What a block's self-attention sees: which places (…, T, all), and the cache, which holds its own part."""
+
+    positions: NoPositions
+    visible: Tensor | None  # needed for several new places
+    written: Cache | None  # None where nothing is written before and nothing will be read after
+    block: int = 0
 
 
 class DecoderBlock(nn.Module):
@@ -48,24 +61,19 @@ class DecoderBlock(nn.Module):
     def of_source(self, states: Tensor) -> KeysValues:
         return self.cross.split(self.cross.key(states)), self.cross.split(self.cross.value(states))
 
-    def forward(
-        self,
-        x: Tensor,
-        source: KeysValues,
-        mask: Tensor,
-        written: KeysValues,
-        visible: Tensor | None,
-        positions: NoPositions,
-    ) -> tuple[Tensor, KeysValues]:
-        """New places x (B, T, D) after those `written` already; `visible` (…, T, all) is needed for several."""
-        start, y = written[0].shape[2], self.around_own.before(x)
-        query = positions.turn(self.own.split(self.own.query(y)), start)
-        keys = torch.cat([written[0], positions.turn(self.own.split(self.own.key(y)), start)], dim=2)
-        values = torch.cat([written[1], self.own.split(self.own.value(y))], dim=2)
-        x = self.around_own.after(x, self.own.attend(query, keys, values, visible, "decode.self"))
-        query = self.cross.split(self.cross.query(self.around_cross.before(x)))
-        x = self.around_cross.after(x, self.cross.attend(query, *source, mask, "decode.cross"))
-        return self.around_feed.after(x, self.feed(self.around_feed.before(x))), (keys, values)
+    def forward(self, x: Tensor, source: KeysValues, state: TransformerState, seen: Seen) -> Tensor:
+        """New places x (N, T, D) after those that are written already."""
+        y, place = self.around_own.before(x), state.place
+        query = seen.positions.turn(self.own.split(self.own.query(y)), place)
+        keys = seen.positions.turn(self.own.split(self.own.key(y)), place)
+        values = self.own.split(self.own.value(y))
+        if seen.written is not None:
+            keys, values = seen.written.put(seen.block, keys, values)
+        x = self.around_own.after(x, self.own.attend(query, keys, values, seen.visible, "decode.self"))
+        query = self.cross.split(self.cross.query(state.lines.fold(self.around_cross.before(x))))
+        looked = self.cross.attend(query, *source, state.mask, "decode.cross")
+        x = self.around_cross.after(x, state.lines.unfold(looked))
+        return self.around_feed.after(x, self.feed(self.around_feed.before(x)))
 
 
 class TransformerDecoder(nn.Module):
@@ -74,25 +82,26 @@ class TransformerDecoder(nn.Module):
         self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), last_norm(width, norm), width
 
     def start(self, memory: Memory) -> TransformerState:
-        source = tuple(block.of_source(memory.states) for block in self._blocks())
-        nothing = tuple((keys[:, :, :0], values[:, :, :0]) for keys, values in source)
-        return TransformerState(source, nothing, memory.mask[:, None, None])
+        blocks, lines = self._blocks(), Lines(memory.states.shape[0])
+        source = tuple(block.of_source(memory.states) for block in blocks)
+        written = Cache.start(lines.count, len(blocks), blocks[0].own.heads, source[0][0])
+        return TransformerState(source, memory.mask[:, None, None], lines, written)
 
     def step(self, y: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        out, after = self._advance(y[:, None], state, None)
-        return out[:, 0], after
+        written = state.written.longer(1)
+        return self._advance(y[:, None], state, None, written)[:, 0], replace(state, written=written)
 
     def unroll(self, y: Tensor, state: TransformerState) -> Tensor:
-        return self._advance(y, state, causal(y.shape[1], state.place, y.device))[0]
+        written = state.written.longer(y.shape[1]) if state.place else None
+        return self._advance(y, state, causal(y.shape[1], state.place, y.device), written)
 
-    def _advance(self, y: Tensor, state: TransformerState, visible: Tensor | None) -> tuple[Tensor, TransformerState]:
-        x, positions = self.embed(y, state.place), self.embed.positions  # (B, T, D)
+    def _advance(self, y: Tensor, state: TransformerState, visible: Tensor | None, written: Cache | None) -> Tensor:
+        x, positions = self.embed(y, state.place), self.embed.positions  # (N, T, D)
         visible = biased(visible, positions.bias(y.shape[1], state.place + y.shape[1], state.place))
-        written = []
-        for block, source, before in zip(self._blocks(), state.source, state.written, strict=True):
-            x, after = block(x, source, state.mask, before, visible, positions)
-            written.append(after)
-        return self.norm(x), TransformerState(state.source, tuple(written), state.mask)
+        for place, (block, source) in enumerate(zip(self._blocks(), state.source, strict=True)):
+            x = block(x, source, state, Seen(positions, visible, written, place))
+        out: Tensor = self.norm(x)
+        return out
 
     def _blocks(self) -> list[DecoderBlock]:
         return [block for block in self.blocks if isinstance(block, DecoderBlock)]

@@ -1,0 +1,61 @@
+"""Keys and values of what a Transformer decoder has written, in room that is filled as it goes."""
+
+# N hypotheses · T new places · H heads · d width of a head · D = H·d
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+FIRST_ROOM = 16  # places
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A value, like every state: who goes on from the same one twice gets room of their own the second time.
+
+    All blocks stand side by side in one row a place, so that hypotheses are reordered in one go.
+    """
+
+    room: Tensor  # (capacity, N, blocks · 2 · D)
+    heads: int
+    width: int
+    length: int = 0
+    filled: tuple[list[int], ...] = ()  # one number, shared by all that share the room: how far it is filled
+
+    @classmethod
+    def start(cls, rows: int, blocks: int, heads: int, like: Tensor) -> Cache:
+        """Nothing written yet; `like` is some block's keys (…, H, …, d)."""
+        width = heads * like.shape[-1]
+        return cls(like.new_empty(FIRST_ROOM, rows, blocks * 2 * width), heads, width, 0, ([0],))
+
+    def select(self, rows: Tensor) -> Cache:
+        capacity, hypotheses, size = self.room.shape
+        made = self.room.new_empty(capacity, rows.numel(), size)
+        if self.length:
+            places = torch.arange(self.length, device=rows.device)[:, None] * hypotheses + rows  # (t, N)
+            flat = self.room.view(-1, size)
+            made[: self.length] = flat.index_select(0, places.flatten()).view(self.length, rows.numel(), size)
+        return replace(self, room=made, filled=([self.length],))
+
+    def longer(self, places: int) -> Cache:
+        """With room for some more places, which `put` fills."""
+        (filled,), length = self.filled, self.length + places
+        if filled[0] == self.length and length <= self.room.shape[0] and not torch.is_grad_enabled():
+            filled[0] = length
+            return replace(self, length=length)
+        room = self.room.new_empty(max(length, 2 * self.room.shape[0]), *self.room.shape[1:])
+        room[: self.length] = self.room[: self.length]
+        return replace(self, room=room, length=length, filled=([length],))
+
+    def put(self, block: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """New keys and values (N, H, T, d) of one block in their place; all of that block (N, H, length, d)."""
+        first = 2 * self.width * block
+        own = self.room[: self.length, :, first : first + 2 * self.width]
+        both = own.view(*own.shape[:2], 2, self.heads, self.width // self.heads)
+        new = both[self.length - keys.shape[2] :]  # (T, N, 2, H, d)
+        new[:, :, 0], new[:, :, 1] = keys.permute(2, 0, 1, 3), values.permute(2, 0, 1, 3)
+        out_keys, out_values = both.permute(2, 1, 3, 0, 4).unbind(0)
+        return out_keys, out_values
