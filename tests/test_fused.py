@@ -24,6 +24,7 @@ from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
 from weft.nn import fused
 from weft.nn.assemble import CELLS, SCORES, assemble
+from weft.nn.lstm import Lstm
 from weft.nn.unroll import over_time
 from weft.settings import compose, put
 
@@ -40,6 +41,12 @@ def in_plain_torch() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused, "possible", lambda x: False)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _never_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where torch's own kernel is faster."""
+    monkeypatch.setattr(Lstm, "faster", False)
 
 
 def both_ways(run: Callable[[], tuple[Tensor, ...]]) -> None:

@@ -95,6 +95,8 @@ class GruAfter(Recurrence):
     The gates stand in torch's order r, z, candidate, so that the weights fit torch.nn.GRU.
     """
 
+    faster = False  # torch's kernel, than the compiled code
+
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__(width)
         self.input = input_matrix(inputs, 3 * width)

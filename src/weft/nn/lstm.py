@@ -38,6 +38,8 @@ class Lstm(_LongShort):
     The gates stand in torch's order i, f, c̃, o, so that the weights fit torch.nn.LSTM.
     """
 
+    faster = True  # torch takes the kernel of oneDNN (docs/LOG.md, "Cells")
+
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__(inputs, width, gates=4)
 

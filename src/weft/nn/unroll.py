@@ -25,17 +25,20 @@ Layers = tuple[tuple[Tensor, ...], ...]
 
 @runtime_checkable
 class Sequenced(Protocol):
-    """A cell that can take all steps in one call."""
+    """A cell for which torch has a kernel that takes all steps in one call."""
+
+    faster: bool  # than the compiled code
 
     def sequence(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]: ...
 
 
 def over_time(cell: Recurrence, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
     """One cell over (B, T, I): every h (B, T, D), and the state after the last place."""
-    if fused.possible(x):
+    torchs = cell if isinstance(cell, Sequenced) else None
+    if fused.possible(x) and not (torchs is not None and torchs.faster):
         return fused.over_time(cell.weights(), x, state)
-    if isinstance(cell, Sequenced):
-        return cell.sequence(x, state)
+    if torchs is not None:
+        return torchs.sequence(x, state)
     outs = []
     for inputs in cell.inputs(x).unbind(1):
         h, state = cell.step(inputs, state)

@@ -47,8 +47,8 @@ def case() -> Recipe:
         "validation set came out right, with the summary at every step 0.8 %, with attention 98.8 %. The run with "
         "positions and the three places of the prompt have not been measured with this budget yet.",
         (
-            Study("ladder", data, ladder, settings, "3Mtokens", tag=3),
-            Study("prompt", data, places, settings, "2Mtokens", tag=3),
+            Study("ladder", data, ladder, settings, "6Mtokens", tag=3),
+            Study("prompt", data, places, settings, "3Mtokens", tag=3),
         ),
     )
 
@@ -97,7 +97,7 @@ def ten_architectures(name: str, data: Callable[[Path], Files], column: int) -> 
     """Each recurrence that was published, with the same number of parameters, beside a column of that table."""
     cells = {cell: {"encoder.cell": cell, "decoder.cell": cell} for cell in PUBLISHED}
     more = beside_published(column)
-    return Study(name, data, cells, JOZEFOWICZ, "700ktokens", seeds=2, match=True, also=more)
+    return Study(name, data, cells, JOZEFOWICZ, "2Mtokens", seeds=2, match=True, also=more)
 
 
 def arithmetic() -> Recipe:
@@ -144,7 +144,7 @@ def order() -> Recipe:
         "Without positions the encoder sees a bag of words: it cannot know who is old, nor who sees whom, and is "
         "right about one time in four, as chance would have it. Sinusoids, added or concatenated, and rotary solve it "
         "at once. In the same short time alibi is nearly there, learned vectors are on the way, and the relative "
-        "bias, which can only learn which distances count and not yet what stands there, has barely begun.",
+        "bias has barely begun.",
         (
             Study(
                 "order", made(makers.ordered, 4_000, 500), {s: transformer(s, 64) for s in schemes}, words, "400ktokens"
