@@ -142,8 +142,22 @@ def test_the_summary_at_every_step_stands_before_the_context() -> None:
 def test_other_formats_are_left_to_plain_torch() -> None:
     assert fused.possible(torch.zeros(1))
     assert not fused.possible(torch.zeros(1, dtype=torch.float64))
+    assert not fused.possible(torch.zeros(1, dtype=torch.bfloat16))
+
+
+@compiled
+def test_under_autocast_it_counts_in_float32() -> None:
+    model, given = model_of(), batch([(1, 4), (6, 1), (3, 7)])
     with torch.autocast("cpu", torch.bfloat16):
-        assert not fused.possible(torch.zeros(1))
+        assert fused.possible(torch.zeros(1, dtype=torch.bfloat16))
+        state = model.decoder.start(model.bridge(model.encoder(given.source, given.source_mask)))
+        assert (
+            model.decoder.stack.sequence(torch.randn(3, 2, 18, dtype=torch.bfloat16), state.layers).dtype
+            == torch.float32
+        )
+        halves = losses(model, given)()
+    for half, whole in zip(halves, losses(model, given)(), strict=True):
+        torch.testing.assert_close(half, whole, rtol=0.1, atol=0.1 * max(1.0, whole.abs().max().item()))
 
 
 @compiled

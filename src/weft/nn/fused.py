@@ -1,7 +1,7 @@
 """A recurrence over all steps in one call of compiled code: the same equations, gradients by hand.
 
-The matrices' gradients are one product over all steps, not one a step. What has no place here runs in plain torch:
-another number format than float32, another device, autocast, and whatever `note` should see.
+The matrices' gradients are one product over all steps, not one a step. It counts in float32, under autocast too. What
+has no place here runs in plain torch: models in another number format, another device, and whatever `note` should see.
 """
 
 # B batch · T steps · I input width · D width · P blocks that inputs decide · S source length · K key · C value width
@@ -46,34 +46,37 @@ class Sight:
 
 def possible(x: Tensor) -> bool:
     """Whether the compiled code is there and made for this."""
-    plain = x.dtype == torch.float32 and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-    return plain and not tracing() and native.recurrence() is not None
+    known = x.dtype == torch.float32 or (x.dtype == torch.bfloat16 and torch.is_autocast_enabled("cpu"))
+    return known and x.device.type == "cpu" and not tracing() and native.recurrence() is not None
 
 
 def over_time(weights: Weights, x: Tensor, state: State) -> tuple[Tensor, State]:
     """(B, T, I) → every h (B, T, D), and the state after the last place."""
-    out, c, _ = _unrolled(weights, None, x, *_given(weights, state, None))
+    out, c, _ = _unrolled(weights, None, x, state)
     return out, (out[:, -1], c)[: len(state)]
 
 
 def looking(weights: Weights, sight: Sight, x: Tensor, state: State) -> tuple[Tensor, Tensor]:
     """Each step reads x and the context of the step before, and looks: every h (B, T, D) and context (B, T, C)."""
-    out, _, contexts = _unrolled(weights, sight, x, *_given(weights, state, sight))
+    out, _, contexts = _unrolled(weights, sight, x, state)
     return out, contexts
 
 
-def _given(weights: Weights, state: State, sight: Sight | None) -> list[Tensor | None]:
-    """What gets gradients, in the order of `_Unrolled.forward`."""
+def _unrolled(weights: Weights, sight: Sight | None, x: Tensor, state: State) -> Any:
+    """What gets gradients is given one by one, in the order of `_Unrolled.forward`."""
     look = [None] * 4 if sight is None else [sight.of_query, sight.weight, sight.keys, sight.values]
     cell = [weights.weight, weights.bias, weights.first, weights.second, weights.extra]
-    return [*cell, state[0], state[1] if len(state) > 1 else None, *look]
+    given = [x, *cell, state[0], state[1] if len(state) > 1 else None, *look]
+    apply: Any = _Unrolled.apply
+    with torch.autocast("cpu", enabled=False):
+        return apply(weights.cell, sight, *(one if one is None else one.float() for one in given))
 
 
 class _Unrolled(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        kind: Weights,
+        kind: str,
         sight: Sight | None,
         x: Tensor,
         weight: Tensor,
@@ -102,11 +105,11 @@ class _Unrolled(torch.autograd.Function):
             "c": None if c is None else _begun(c, steps),
             "acts": x.new_empty(steps, rows, blocks * width),
             "mid": x.new_empty(steps, rows, width),
-            "news": x.new_empty(steps, rows, width) if kind.cell == "mut1" else None,
+            "news": x.new_empty(steps, rows, width) if kind == "mut1" else None,
             "scratch": x.new_empty(rows, width),
         }
         sizes = {
-            "cell": native.CELLS.index(kind.cell), "steps": steps, "rows": rows, "width": width, "blocks": blocks,
+            "cell": native.CELLS.index(kind), "steps": steps, "rows": rows, "width": width, "blocks": blocks,
         }  # fmt: skip
         scale = 1.0
         if sight is not None and keys is not None and values is not None:
@@ -131,7 +134,7 @@ class _Unrolled(torch.autograd.Function):
         compiled = native.recurrence()
         assert compiled is not None
         compiled.forward(sizes, scale, **_arrays(saved))
-        ctx.kind, ctx.sizes, ctx.scale, ctx.names = kind.cell, sizes, scale, list(saved)
+        ctx.kind, ctx.sizes, ctx.scale, ctx.names = kind, sizes, scale, list(saved)
         ctx.save_for_backward(*saved.values())
         out, contexts = saved["h"], saved.get("contexts")
         assert out is not None
@@ -171,9 +174,6 @@ class _Unrolled(torch.autograd.Function):
             back["dc"],
             *of_looks,
         )
-
-
-_unrolled: Any = _Unrolled.apply
 
 
 def _begun(start: Tensor, steps: int) -> Tensor:

@@ -50,7 +50,7 @@ class MultiHead(nn.Module):
         `mask` is True where a key may be seen, or holds numbers to add to the scores.
         """
         if self.fused and not tracing():
-            mixed = scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+            mixed = _fused(query, keys, values, mask)
         else:
             weights = self.weigh(hide(self._scored(query, keys), mask))  # (B, H, T, S)
             note(name, weights)
@@ -61,6 +61,14 @@ class MultiHead(nn.Module):
     def _scored(self, query: Tensor, keys: Tensor) -> Tensor:
         each = zip(self.scores, query.unbind(1), keys.unbind(1), strict=True)
         return torch.stack([score(q, score.keys(k)) for score, q, k in each if isinstance(score, Score)], dim=1)
+
+
+def _fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """Torch's kernel; on a CPU in float32, since there its way back is ten times as slow in bfloat16 (docs/LOG.md)."""
+    if query.device.type != "cpu" or query.dtype == torch.float32:
+        return scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+    with torch.autocast("cpu", enabled=False):
+        return scaled_dot_product_attention(query.float(), keys.float(), values.float(), attn_mask=mask)
 
 
 class Around(nn.Module):

@@ -211,7 +211,10 @@ def bottleneck() -> Recipe:
         "attention, forwards": {**attention, **forward},
         "attention, bidirectional": attention,
     }
-    settings = {"encoder.kind": "recurrent", "decoder.kind": "recurrent", "train.select": "bleu"}
+    pieces = {
+        f"{side}.{key}": value for side in ("source", "target") for key, value in (("tokens", "bpe"), ("size", 3000))
+    }
+    settings = {"encoder.kind": "recurrent", "decoder.kind": "recurrent", "train.select": "bleu", **pieces}
     data = given("tatoeba_en_fr/train.tsv", "tatoeba_en_fr/dev.tsv")
     return Recipe(
         "bottleneck",
