@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft.choose import choose
+from weft.choose import Speed, choose
 from weft.core.kinds import Pair
 from weft.data.survey import Survey, survey
 from weft.settings import compose
@@ -26,9 +26,9 @@ def sentences(rows: int = 400) -> Survey:
     return survey([Pair(line(i), line(i + 1)) for i in range(rows)], 0)[0]
 
 
-def chosen(found: Survey, given: dict[str, Any] | None = None, speed: float | None = None) -> Spec:
-    given = given or {}
-    return compose(("autopilot", choose(found, given, speed).layer), ("flag", given)).spec
+def chosen(found: Survey, given: dict[str, Any] | None = None, speed: float | None = None, halves: float = 0) -> Spec:
+    given, known = given or {}, None if speed is None else Speed(speed, halves)
+    return compose(("autopilot", choose(found, given, known).layer), ("flag", given)).spec
 
 
 def test_targets_that_are_lists_of_symbols_are_cut_at_spaces_and_words_into_characters() -> None:
@@ -59,6 +59,16 @@ def test_more_time_and_a_faster_machine_never_make_the_model_narrower() -> None:
 
 def test_few_pairs_get_a_narrow_model_however_much_time_there_is() -> None:
     assert chosen(sentences(100), {"train": {"budget_seconds": 86_400}}, 1e12).encoder.width == 128
+
+
+def test_products_are_halved_where_that_is_much_faster_and_the_model_may_be_wider() -> None:
+    found, hour = sentences(20_000), {"train": {"budget_seconds": 3600}}
+    plain, halved = chosen(found, hour, 1e10), chosen(found, hour, 1e10, 3e10)
+    assert (plain.train.precision, halved.train.precision) == ("float32", "bfloat16")
+    assert plain.encoder.width <= halved.encoder.width
+    assert chosen(found, hour, 1e10, 1.2e10).train.precision == "float32"
+    assert chosen(found, {"train": {"precision": "float32"}}, 1e10, 3e10).train.precision == "float32"
+    assert chosen(phones(), hour, 1e10, 3e10).train.precision == "float32", "a recurrence counts in float32 anyway"
 
 
 def test_without_a_clock_nothing_depends_on_the_machine() -> None:

@@ -20,6 +20,21 @@ WIDTHS = (128, 192, 256, 384, 512)
 UPDATES = 20  # in a pass over the data, at least: what a small corpus gets
 PASSES = 10  # over the data, that a Transformer should have time for
 USE = 0.6  # the share of the machine's matrix speed that training reaches
+WORTH_HALVING = 1.5  # how many times as fast products in bfloat16 must be
+HALVES = 0.7  # the share of that speed which is left where the rest is not in bfloat16
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The machine's: multiplications and additions a second in products of matrices, by number format."""
+
+    float32: float
+    bfloat16: float = 0.0
+
+    @property
+    def halved(self) -> float:
+        """How many times as fast bfloat16 is."""
+        return self.bfloat16 / self.float32
 
 
 @dataclass
@@ -35,11 +50,8 @@ class Choices:
             self.reasons.append([key, str(value), reason])
 
 
-def choose(survey: Survey, given: Mapping[str, Any], speed: float | None = None) -> Choices:
-    """Settings for everything that matters, to go with what is `given`.
-
-    `speed` is the machine's, in multiplications and additions a second; without it nothing hangs on the machine.
-    """
+def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None) -> Choices:
+    """Settings for everything that matters, to go with what is `given`; without `speed` none hangs on the machine."""
     choices = Choices()
     seconds = _budget(choices, given)
     both = ("source", survey.source), ("target", survey.target)
@@ -47,7 +59,7 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: float | None = None)
     both_subwords = sides == ["bpe", "bpe"]
     _share(choices, survey, both_subwords)
     if _family(given, both_subwords) == "transformer":
-        _transformer(choices, given, _width(choices, survey, seconds, speed))
+        _transformer(choices, given, _width(choices, survey, seconds, _precision(choices, given, speed)))
     else:
         _recurrent(choices, survey, given)
     _selection(choices, running=sides[1] in ("bpe", "unigram"))
@@ -56,17 +68,19 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: float | None = None)
     return choices
 
 
-def matrix_speed() -> float:
-    """Multiplications and additions a second in a product of matrices, the median of a few."""
+def matrix_speed() -> Speed:
+    """Measured now, the median of a few."""
     import torch
 
-    matrix = torch.ones(512, 512)
-    times = []
-    for _ in range(15):
-        began = time.perf_counter()
-        torch.mm(matrix, matrix)
-        times.append(time.perf_counter() - began)
-    return 2 * 512**3 / sorted(times)[len(times) // 2]
+    def measured(dtype: torch.dtype) -> float:
+        matrix, times = torch.ones(512, 512, dtype=dtype), []
+        for _ in range(15):
+            began = time.perf_counter()
+            torch.mm(matrix, matrix)
+            times.append(time.perf_counter() - began)
+        return 2 * 512**3 / sorted(times)[len(times) // 2]
+
+    return Speed(measured(torch.float32), measured(torch.bfloat16))
 
 
 def _budget(choices: Choices, given: Mapping[str, Any]) -> float:
@@ -122,6 +136,19 @@ def _family(given: Mapping[str, Any], both_subwords: bool) -> str:
 def by_ctc(given: Mapping[str, Any]) -> bool:
     """Whether an encoder alone is asked for."""
     return bool(given.get("head", {}).get("kind") == "ctc" or implied_kind("decoder", given) == "none")
+
+
+def _precision(choices: Choices, given: Mapping[str, Any], speed: Speed | None) -> float | None:
+    """The number format of a Transformer's products, and the speed that it gives."""
+    if speed is None:
+        return None
+    asked = given.get("train", {}).get("precision")
+    if asked is None and speed.halved >= WORTH_HALVING:
+        choices.set(
+            "train.precision", "bfloat16", f"products are {speed.halved:.1f} times as fast on this machine"
+        )
+    halves = asked == "bfloat16" or (asked is None and speed.halved >= WORTH_HALVING)
+    return max(speed.float32, HALVES * speed.bfloat16) if halves else speed.float32
 
 
 def _width(choices: Choices, survey: Survey, seconds: float, speed: float | None) -> int:

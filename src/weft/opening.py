@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import weft
-from weft.choose import Choices, choose, matrix_speed
+from weft.choose import Choices, Speed, choose, matrix_speed
 from weft.core.errors import UserError
 from weft.core.kinds import UNKNOWN
 from weft.data.batches import too_long
@@ -89,7 +89,7 @@ def asked_for(job: Job) -> Spec:
         return compose(*((name, {k: v for k, v in flatten(tree) if k.startswith(final)}) for name, tree in layers)).spec
 
 
-def speed_for(asked: Spec) -> float | None:
+def speed_for(asked: Spec) -> Speed | None:
     """The machine's speed, if a run by the clock hangs on it."""
     return matrix_speed() if asked.train.steps is None and asked.train.epochs is None else None
 

@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from weft.choose import Choices, choose
+from weft.choose import Choices, Speed, choose
 from weft.data.survey import Survey
 from weft.grid.variants import Variant
 from weft.opening import merge
@@ -36,7 +36,7 @@ class Base:
     """What is the same for all cells."""
 
     survey: Survey
-    speed: float | None
+    speed: Speed | None
     file_layer: Layer
     flag_layer: Layer
     chosen: Choices
@@ -61,7 +61,7 @@ class Layers:
 
 
 def find_base(
-    survey: Survey, speed: float | None, file_layer: Layer, flag_layer: Layer, variants: Sequence[Variant]
+    survey: Survey, speed: Speed | None, file_layer: Layer, flag_layer: Layer, variants: Sequence[Variant]
 ) -> Base:
     """The settings without what varies; if they do not go together, those of the first variant that do."""
     kinds = _common_kinds(variants)
