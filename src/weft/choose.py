@@ -144,9 +144,7 @@ def _precision(choices: Choices, given: Mapping[str, Any], speed: Speed | None) 
         return None
     asked = given.get("train", {}).get("precision")
     if asked is None and speed.halved >= WORTH_HALVING:
-        choices.set(
-            "train.precision", "bfloat16", f"products are {speed.halved:.1f} times as fast on this machine"
-        )
+        choices.set("train.precision", "bfloat16", f"products are {speed.halved:.1f} times as fast on this machine")
     halves = asked == "bfloat16" or (asked is None and speed.halved >= WORTH_HALVING)
     return max(speed.float32, HALVES * speed.bfloat16) if halves else speed.float32
 

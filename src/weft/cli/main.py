@@ -20,6 +20,7 @@ from weft.cli.config import app as config_app
 from weft.cli.data import data
 from weft.cli.demo import demo
 from weft.cli.evaluate import evaluate
+from weft.cli.export import export
 from weft.cli.predict import predict
 from weft.cli.recipe import app as recipe_app
 from weft.cli.train import train
@@ -37,6 +38,7 @@ app.command()(predict)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(data)
+app.command()(export)
 app.add_typer(config_app, name="config")
 app.add_typer(recipe_app, name="recipe")
 app.command()(demo)

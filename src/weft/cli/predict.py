@@ -47,11 +47,16 @@ def predict(
     with_: Annotated[
         list[Path] | None, typer.Option("--with", help="Another run to predict together with.", metavar="RUN2")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="What computes; auto: CTranslate2 where it can.", metavar="auto|torch|ctranslate2")
+    ] = "auto",
 ) -> None:
     """One output line for each input line, in order.
 
     A file that ends in .tsv, .csv, .jsonl or .parquet (or .gz of it) is read by the columns of the training; anything
     else is plain lines, with the tag and the features, if the run has them, after tabs.
+
+    A run that was exported to CTranslate2 is computed by it, unless it is asked for what CTranslate2 cannot do.
 
     [bold]Examples[/]
       weft predict my-run new.txt > out.txt
@@ -63,7 +68,10 @@ def predict(
     from weft.core.errors import UserError
     from weft.data.formats import kind_of
     from weft.data.pairs import read_inputs
+    from weft.serve import ctranslate2
 
+    if engine not in ("auto", "torch", "ctranslate2"):
+        raise typer.BadParameter(f"'{engine}' is not one of auto, torch, ctranslate2", param_hint="--engine")
     if format not in ("text", "tsv", "jsonl"):
         raise typer.BadParameter(f"'{format}' is not one of text, tsv, jsonl", param_hint="--format")
     if nbest > 1 and format == "text":
@@ -75,6 +83,7 @@ def predict(
     if nbest > 1 and search.kind == "greedy":
         raise UserError("greedy search finds one output", f"--nbest {nbest}", "use --beam or --sample for several")
     plan = loaded.predictor.plan(search, nbest, prefix)
+    loaded.predictor.engine = ctranslate2.pick(engine, loaded.folder, loaded.predictor, plan, format == "jsonl")
     inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest)
     size = 1 if file == "-" and sys.stdin.isatty() else CHUNK
     _answer(loaded, _chunks(inputs, size), plan, format, plain=kind_of(file) == "")

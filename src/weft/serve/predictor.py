@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import html
+import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +68,14 @@ class Prediction:
         return f"<table>{head}{rows}</table>"
 
 
+class Engine(Protocol):
+    """Searches with a copy of a run's model; it may know only a hypothesis' whole score, not each symbol's."""
+
+    def decode(
+        self, sources: Sequence[Any], plan: Plan, batch_lines: int, tick: Callable[[int], None] | None
+    ) -> list[list[Hypothesis]]: ...
+
+
 class Predictor:
     """A model with its tokenisers and its way of searching."""
 
@@ -75,6 +84,7 @@ class Predictor:
     ) -> None:
         self.spec, self.source, self.target, self.model, self.device = spec, source, target, model, device
         self.others: list[Predictor] = []  # that predict together with this one
+        self.engine: Engine | None = None  # that searches instead of torch
 
     @classmethod
     def load(cls, run: str | Path) -> Predictor:
@@ -125,7 +135,12 @@ class Predictor:
         sources = self._sources([pairs[i] for i in asked])
         # line numbers matter to sampling: they are the input's, empty lines counted
         lines = [first_line + i for i in asked]
-        found = decode(self._searched(), sources, plan, self.device, lines=lines, batch_lines=batch_lines, tick=tick)
+        if self.engine is not None:
+            found = self.engine.decode(sources, plan, batch_lines, tick)
+        else:
+            found = decode(
+                self._searched(), sources, plan, self.device, lines=lines, batch_lines=batch_lines, tick=tick
+            )
         made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
         for i, hypotheses in zip(asked, found):
             made[i] = Prediction(pairs[i].source, tuple(self._output(h) for h in hypotheses))
@@ -157,8 +172,8 @@ class Predictor:
 
     def _output(self, hypothesis: Hypothesis) -> Output:
         names = (*self.target.show(hypothesis.ids), "<end>")
-        text = self.target.decode(hypothesis.ids)
-        return Output(text, hypothesis.score, hypothesis.log_prob, names, hypothesis.token_scores)
+        text, each = self.target.decode(hypothesis.ids), hypothesis.token_scores
+        return Output(text, hypothesis.score, hypothesis.log_prob if each else math.nan, names, each)
 
     @torch.inference_mode()
     def alignment(self, pair: Pair, target: str) -> tuple[list[str], list[str], npt.NDArray[np.float32]]:

@@ -81,10 +81,14 @@ class TransformerDecoder(nn.Module):
         super().__init__()
         self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), last_norm(width, norm), width
 
+    @property
+    def heads(self) -> int:
+        return self._blocks()[0].own.heads
+
     def start(self, memory: Memory) -> TransformerState:
         blocks, lines = self._blocks(), Lines(memory.states.shape[0])
         source = tuple(block.of_source(memory.states) for block in blocks)
-        written = Cache.start(lines.count, len(blocks), blocks[0].own.heads, source[0][0])
+        written = Cache.start(lines.count, len(blocks), self.heads, source[0][0])
         return TransformerState(source, memory.mask[:, None, None], lines, written)
 
     def step(self, y: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:

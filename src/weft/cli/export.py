@@ -1,0 +1,35 @@
+"""`weft export`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli import common
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that weft train made.")],
+    to: Annotated[str, typer.Option(help="The engine to export to.", metavar="ctranslate2")],
+    out: Annotated[Path | None, typer.Option(help="The folder to write.", show_default="RUN/ctranslate2")] = None,
+    format: Annotated[str, typer.Option(help="Its numbers: float32, int8, bfloat16, …", metavar="FORMAT")] = "float32",
+) -> None:
+    """Write a run in the format of another engine, with the best weights.
+
+    A Transformer goes to CTranslate2, which is faster on a CPU; weft predict uses what it finds in RUN/ctranslate2.
+
+    [bold]Examples[/]
+      weft export my-run --to ctranslate2
+      weft export my-run --to ctranslate2 --format int8
+    """
+    from weft.api import load
+    from weft.export import ctranslate2
+    from weft.serve.ctranslate2 import FOLDER
+
+    if to != "ctranslate2":
+        raise typer.BadParameter(f"'{to}' is not an engine that Weft exports to; it is ctranslate2", param_hint="--to")
+    made = ctranslate2.export(load(run).predictor, run, out or run / FOLDER, format)
+    size = sum(file.stat().st_size for file in made.iterdir() if file.is_file())
+    common.show(f"{made} · {format} · {size / 1e6:.1f} MB")

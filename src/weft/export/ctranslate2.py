@@ -1,0 +1,197 @@
+"""A Transformer in the format of CTranslate2, a fast engine for CPUs: `weft export RUN --to ctranslate2`.
+
+CTranslate2 names symbols, Weft numbers them: a symbol's name is its own, with its number where two share one.
+"""
+
+# V symbols · D width · P places
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from weft.core.errors import UserError
+from weft.core.kinds import END, PAD, START, UNKNOWN
+from weft.data.tokens import Tokeniser
+from weft.nn.decoders.transformer import TransformerDecoder
+from weft.nn.encoders import TransformerEncoder
+from weft.nn.heads import Tokens
+from weft.nn.model import Seq2Seq
+from weft.nn.multihead import Around, FeedForward, MultiHead
+from weft.nn.positions import Learned, NoPositions, Rotary, Sinusoid
+from weft.serve.predictor import Predictor
+from weft.spec import Spec
+
+PLACES = 2048  # positions in the tables; CTranslate2 takes no longer sequence
+FORMATS = ("float32", "int8", "int8_float32", "float16", "bfloat16", "int16")
+POSITIONS = ("none", "sinusoid", "learned", "rotary")
+FACTS = "weft.json"
+
+
+def unknown_part(spec: Spec) -> tuple[str, str] | None:
+    """The first setting that CTranslate2 has nothing for, and what it would take instead; None where all is known."""
+    for side in ("encoder", "decoder"):
+        part: Any = getattr(spec, side)
+        if part.kind != "transformer":
+            return f"{side}.kind={part.kind}", "transformer"
+        if part.attention.score != "scaled":
+            return f"{side}.attention.score={part.attention.score}", "scaled"
+        if part.attention.weigh != "softmax":
+            return f"{side}.attention.weigh={part.attention.weigh}", "softmax"
+        if part.width != spec.embed.width:
+            return f"{side}.width={part.width} beside embed.width={spec.embed.width}", "the same width"
+    encoder, decoder = spec.encoder, spec.decoder
+    for name in ("width", "heads", "norm"):
+        if getattr(encoder, name) != getattr(decoder, name):
+            return f"decoder.{name}={getattr(decoder, name)}", f"the encoder's, {getattr(encoder, name)}"
+    if spec.embed.positions not in POSITIONS:
+        return f"embed.positions={spec.embed.positions}", ", ".join(POSITIONS)
+    if spec.head.kind != "tokens":
+        return f"head.kind={spec.head.kind}", "tokens"
+    if spec.data.tag is not None and spec.data.tag_at == "decoder":
+        return "data.tag_at=decoder", "start or end"
+    return None
+
+
+def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") -> Path:
+    """Write the model's best weights, its vocabularies and Weft's tokenisers to a folder of their own."""
+    if format not in FORMATS:
+        raise UserError(f"'{format}' is not a number format of CTranslate2", "--format", f"use {', '.join(FORMATS)}")
+    found = unknown_part(predictor.spec)
+    if found is not None:
+        part, instead = found
+        raise UserError(f"CTranslate2 has nothing for {part}", str(run), f"train with {instead}, or predict with torch")
+    package, model = the_package(), predictor.model
+    assert isinstance(model, Seq2Seq)
+    made = _spec(package, model)
+    for tokeniser, register in (
+        (predictor.source, made.register_source_vocabulary),
+        (predictor.target, made.register_target_vocabulary),
+    ):
+        register(names_of(tokeniser))
+    names = names_of(predictor.target)
+    made.config.unk_token, made.config.bos_token, made.config.eos_token = (names[i] for i in (UNKNOWN, START, END))
+    made.config.decoder_start_token, made.config.layer_norm_epsilon = names[START], 1e-5
+    made.validate()
+    if format != "float32":
+        made.optimize(quantization=format)
+    out.mkdir(parents=True, exist_ok=True)
+    made.save(str(out))
+    predictor.source.save(out / "source.json")
+    predictor.target.save(out / "target.json")
+    facts = {"run": str(run.resolve()), "checkpoint": best_checkpoint(run), "format": format}
+    (out / FACTS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+    return out
+
+
+def best_checkpoint(run: Path) -> str:
+    """The name of the run's best checkpoint."""
+    return (run / "best").resolve().name
+
+
+def the_package() -> Any:
+    try:
+        import ctranslate2
+    except ImportError as reason:
+        what = "CTranslate2 is not installed"
+        raise UserError(what, "--to ctranslate2, --engine ctranslate2", "pip install 'weft[ctranslate2]'") from reason
+    return ctranslate2
+
+
+def names_of(tokeniser: Tokeniser) -> list[str]:
+    """Each symbol's name, with its number where several have one name."""
+    names = list(tokeniser.names)
+    often = Counter(names)
+    return [name if often[name] == 1 and name.strip() else f"{name}#{place}" for place, name in enumerate(names)]
+
+
+def _spec(package: Any, model: Seq2Seq[Any]) -> Any:
+    encoder, decoder, head = model.encoder, model.decoder, model.head
+    assert isinstance(encoder, TransformerEncoder)
+    assert isinstance(decoder, TransformerDecoder)
+    assert isinstance(head, Tokens)
+    specs, heads = package.specs, decoder.heads
+    norm_first = isinstance(encoder.norm, nn.LayerNorm)
+    turned: dict[str, Any] = {}
+    if isinstance(encoder.embed.positions, Rotary):
+        turned = {"rotary_dim": 0, "rotary_interleave": False}
+    made = specs.TransformerSpec(
+        specs.transformer_spec.TransformerEncoderSpec(len(encoder.blocks), heads, pre_norm=norm_first, **turned),
+        specs.transformer_spec.TransformerDecoderSpec(len(decoder.blocks), heads, pre_norm=norm_first, **turned),
+    )
+    for part, ours, embeddings in (
+        (made.encoder, encoder, made.encoder.embeddings[0]),
+        (made.decoder, decoder, made.decoder.embeddings),
+    ):
+        embeddings.weight = _array(ours.embed.table.weight)
+        _positions(part, ours.embed.positions, ours.width)
+        if norm_first:
+            _norm(part.layer_norm, ours.norm)
+    reading: Any = encoder.blocks
+    writing: Any = decoder.blocks
+    for theirs, block in zip(made.encoder.layer, reading, strict=True):
+        _self_attention(theirs.self_attention, block.attention, block.around_attention)
+        _feed(theirs.ffn, block.feed, block.around_feed)
+    for theirs, block in zip(made.decoder.layer, writing, strict=True):
+        _self_attention(theirs.self_attention, block.own, block.around_own)
+        _cross_attention(theirs.attention, block.cross, block.around_cross)
+        _feed(theirs.ffn, block.feed, block.around_feed)
+    made.decoder.projection.weight, made.decoder.projection.bias = _array(head.weight), _array(head.bias)
+    return made
+
+
+def _positions(theirs: Any, ours: NoPositions, width: int) -> None:
+    if isinstance(ours, Rotary):
+        if hasattr(theirs, "position_encodings"):
+            delattr(theirs, "position_encodings")
+        return
+    table = torch.zeros(1, PLACES, width)
+    if isinstance(ours, Sinusoid | Learned):
+        table = ours.add(table, 0)
+    theirs.position_encodings.encodings = _array(table[0])
+
+
+def _self_attention(theirs: Any, ours: MultiHead, around: Around) -> None:
+    _norm(theirs.layer_norm, around.norm)
+    _linear(theirs.linear[0], ours.query, ours.key, ours.value)
+    _linear(theirs.linear[1], ours.out)
+
+
+def _cross_attention(theirs: Any, ours: MultiHead, around: Around) -> None:
+    _norm(theirs.layer_norm, around.norm)
+    _linear(theirs.linear[0], ours.query)
+    _linear(theirs.linear[1], ours.key, ours.value)
+    _linear(theirs.linear[2], ours.out)
+
+
+def _feed(theirs: Any, ours: FeedForward, around: Around) -> None:
+    _norm(theirs.layer_norm, around.norm)
+    _linear(theirs.linear_0, ours[0])
+    _linear(theirs.linear_1, ours[-1])
+
+
+def _linear(theirs: Any, *ours: nn.Module) -> None:
+    """Several matrices that read the same stand one upon the other."""
+    both: Sequence[Any] = ours
+    theirs.weight = _array(torch.cat([one.weight for one in both]))
+    theirs.bias = _array(torch.cat([one.bias for one in both]))
+
+
+def _norm(theirs: Any, ours: Any) -> None:
+    theirs.gamma, theirs.beta = _array(ours.weight), _array(ours.bias)
+
+
+def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
+    found: npt.NDArray[np.float32] = tensor.detach().float().cpu().numpy().copy()
+    return found
+
+
+assert PAD == 0, "names are numbered from PAD on"

@@ -1,0 +1,114 @@
+"""Predicting with CTranslate2 what a run was exported to: greedy and beam search, ids in and ids out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from weft.core.errors import UserError
+from weft.core.kinds import END, Hypothesis
+from weft.export import ctranslate2 as exporting
+from weft.learn.folder import RunFolder
+from weft.search.decode import Plan
+from weft.serve.predictor import Predictor
+
+FOLDER = "ctranslate2"  # within a run
+PATIENCE = 2.0  # a beam ends about where Weft's does (docs/LOG.md, "Engines")
+
+
+class Translator:
+    """One exported model; as many lines at once as there are threads, each with one (docs/LOG.md, "Engines")."""
+
+    def __init__(self, folder: Path, predictor: Predictor) -> None:
+        package, threads = exporting.the_package(), torch.get_num_threads()
+        self._package = package.Translator(str(folder), device="cpu", inter_threads=threads, intra_threads=1)
+        self._source, self._target = (exporting.names_of(t) for t in (predictor.source, predictor.target))
+        self._ids = {name: place for place, name in enumerate(self._target)}
+        self._never = [[name] for place, name in enumerate(self._target[: predictor.target.first]) if place != END]
+
+    def decode(
+        self,
+        sources: Sequence[Sequence[int]],
+        plan: Plan,
+        batch_lines: int = 64,
+        tick: Callable[[int], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Hypotheses for each source, the best first; only their whole score is known, not each symbol's."""
+        if not sources:
+            return []
+        lines = [[*(self._source[i] for i in ids), self._source[END]] for ids in sources]
+        limits = [math.ceil(plan.longest_ratio * len(ids)) + plan.longest_extra for ids in sources]
+        width = 1 if plan.kind == "greedy" else max(plan.width, plan.nbest)
+        prefix = [self._target[i] for i in plan.rules.prefix]
+        found = self._package.translate_batch(
+            lines,
+            target_prefix=[prefix] * len(lines) if prefix else None,
+            max_batch_size=batch_lines,
+            beam_size=width,
+            patience=PATIENCE,
+            num_hypotheses=plan.nbest,
+            length_penalty=plan.length_penalty if width > 1 else 1.0,
+            no_repeat_ngram_size=plan.rules.no_repeat,
+            suppress_sequences=self._never,
+            max_input_length=0,
+            max_decoding_length=max(limits),
+            min_decoding_length=0,
+            return_scores=True,
+        )
+        if tick is not None:
+            tick(len(lines))
+        return [self._hypotheses(result, limit) for result, limit in zip(found, limits, strict=True)]
+
+    def _hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
+        """What is longer than its own line allows, and not only the longest, is cut."""
+        both = zip(result.hypotheses, result.scores, strict=True)
+        return [Hypothesis(tuple(self._ids[name] for name in names[:limit]), (), float(score)) for names, score in both]
+
+
+def why_not(predictor: Predictor, plan: Plan, each_symbol: bool) -> tuple[str, str] | None:
+    """What keeps CTranslate2 from answering this (what, what to do); None where it can."""
+    found = exporting.unknown_part(predictor.spec)
+    if found is not None:
+        return f"CTranslate2 has nothing for {found[0]}", f"train with {found[1]}, or use --engine torch"
+    if predictor.others:
+        return "CTranslate2 predicts with one run", "leave --with out, or use --engine torch"
+    if plan.kind == "sample":
+        return "Weft samples with its own draws, which CTranslate2 has not", "leave --sample out, or use --engine torch"
+    if each_symbol:
+        return "CTranslate2 does not tell each symbol's score", "use --format text or tsv, or --engine torch"
+    return None
+
+
+def translator(folder: RunFolder, predictor: Predictor) -> Translator:
+    """The run's exported model, made if it is not there or older than the run's best weights."""
+    out = folder.path / FOLDER
+    if not is_fresh(folder):
+        exporting.export(predictor, folder.path, out)
+    return Translator(out, predictor)
+
+
+def is_fresh(folder: RunFolder) -> bool:
+    """Whether the run has been exported, with the weights that are its best now."""
+    facts = folder.path / FOLDER / exporting.FACTS
+    try:
+        known = json.loads(facts.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(known.get("checkpoint") == exporting.best_checkpoint(folder.path))
+
+
+def pick(engine: str, folder: RunFolder, predictor: Predictor, plan: Plan, each_symbol: bool) -> Translator | None:
+    """The engine that the user asked for: None is torch. `auto` takes CTranslate2 where the run has been exported."""
+    if engine == "torch" or (engine == "auto" and not is_fresh(folder)):
+        return None
+    problem = why_not(predictor, plan, each_symbol)
+    if problem is not None and engine == "auto":
+        return None
+    if problem is not None:
+        raise UserError(problem[0], f"--engine {engine}", problem[1])
+    return translator(folder, predictor)

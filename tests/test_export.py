@@ -1,0 +1,152 @@
+"""A Transformer in CTranslate2 says what it says in torch; what CTranslate2 does not know is refused by name."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from commands import Weft
+from conftest import made_up_pairs
+from weft.api import Run
+from weft.core.errors import UserError
+from weft.core.kinds import END, Pair
+from weft.data.tokens import learn
+from weft.export import ctranslate2 as exporting
+from weft.nn.assemble import assemble
+from weft.serve.ctranslate2 import Translator, why_not
+from weft.serve.predictor import Predictor
+from weft.settings import compose, put
+from weft.spec import Search
+
+SIZE = {"width": 32, "layers": 2, "heads": 4, "inner": 48, "kind": "transformer"}
+TRANSFORMER = {"embed.width": 32, **{f"{side}.{k}": v for side in ("encoder", "decoder") for k, v in SIZE.items()}}
+
+
+def predictor(**settings: Any) -> Predictor:
+    """A Transformer with shaken weights."""
+    tree: dict[str, Any] = {}
+    for key, value in {**TRANSFORMER, **{name.replace("__", "."): value for name, value in settings.items()}}.items():
+        put(tree, key, value)
+    spec = compose(("flag", tree)).spec
+    words = [source for source, _ in made_up_pairs()]
+    source, target = learn("characters", 0, words), learn("characters", 0, words)
+    torch.manual_seed(4)
+    model = assemble(spec, len(source), len(target))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+        model.head.bias[END] += 1.5  # or no line would ever end
+        model.head.bias[:END] -= 20  # CTranslate2 leaves out what may not be said before it normalises
+    return Predictor(spec, source, target, model.eval(), torch.device("cpu"))
+
+
+def lines() -> list[Pair]:
+    draw = random.Random(3)
+    return [Pair("".join(draw.choices("abcdefgh", k=draw.randint(1, 9)))) for _ in range(40)]
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("positions", exporting.POSITIONS)
+def test_both_engines_say_the_same(positions: str, norm: str, tmp_path: Path) -> None:
+    made = predictor(embed__positions=positions, encoder__norm=norm, decoder__norm=norm)
+    engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
+    greedy, beam = made.plan(Search(kind="greedy")), made.plan(Search(kind="beam", width=4, length_penalty=0.0))
+    by_torch = made.predict(lines(), greedy)
+    made.engine = engine
+    assert [one.text for one in made.predict(lines(), greedy)] == [one.text for one in by_torch]
+    ended = 0
+    for said in made.predict(lines(), beam):
+        if len(said.outputs[0].tokens) <= 2 * len(said.source) + 20:  # what is cut off has no score for its end
+            assert said.score == pytest.approx(scored_by_torch(made, said.source, said.text), abs=1e-4)
+            ended += 1
+    assert ended > 10
+
+
+def scored_by_torch(made: Predictor, source: str, target: str) -> float:
+    """The log-probability of a target's symbols and its end."""
+    return -made.loss([Pair(source, target)]) * (len(target) + 1)
+
+
+def test_a_prefix_and_several_outputs(tmp_path: Path) -> None:
+    made = predictor(embed__positions="rotary")
+    made.engine = Translator(exporting.export(made, tmp_path, tmp_path / "out", "int8"), made)
+    found = made.predict([Pair("abc"), Pair("")], made.plan(Search(kind="beam", width=4), nbest=3, prefix="ab"))
+    assert len(found[0].outputs) == 3
+    assert all(output.text.startswith("ab") for output in found[0].outputs)
+    assert found[1].text == "", "an empty source has an empty output here too"
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ({"embed__positions": "alibi"}, "embed.positions=alibi"),
+        ({"head__kind": "copy"}, "head.kind=copy"),
+        ({"encoder__attention__score": "additive"}, "encoder.attention.score=additive"),
+        ({"decoder__attention__weigh": "sparsemax"}, "decoder.attention.weigh=sparsemax"),
+        ({"decoder__norm": "post"}, "decoder.norm=post"),
+        ({"encoder__width": 64, "encoder__heads": 4}, "encoder.width=64"),
+    ],
+)
+def test_what_it_does_not_know_is_named(settings: dict[str, Any], part: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="CTranslate2 has nothing for") as told:
+        exporting.export(predictor(**settings), tmp_path, tmp_path / "out")
+    assert part in str(told.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_it_cannot_answer_is_said(tmp_path: Path) -> None:
+    made = predictor()
+    assert why_not(made, made.plan(Search(kind="beam")), each_symbol=False) is None
+    assert "symbol" in why_not(made, made.plan(Search(kind="beam")), each_symbol=True)[0]
+    assert "draws" in why_not(made, made.plan(Search(kind="sample")), each_symbol=False)[0]
+    made.join(predictor(), "other")
+    assert "one run" in why_not(made, made.plan(Search(kind="beam")), each_symbol=False)[0]
+
+
+def test_the_command_line(weft: Weft, tmp_path: Path, tiny_run: Run) -> None:
+    import weft as package
+
+    settings = {**TRANSFORMER, "source.tokens": "characters", "target.tokens": "characters"}
+    run = package.train(made_up_pairs(60), out=tmp_path / "run", steps=6, settings=settings).path
+    (tmp_path / "in.txt").write_text("abc\n\nhgfe\n", encoding="utf-8")
+    by_torch = weft("predict", run, "in.txt", "--greedy")
+    assert not (run / "ctranslate2").exists(), "auto exports nothing by itself"
+    done = weft("export", run, "--to", "ctranslate2")
+    assert (done.code, "ctranslate2 · float32" in done.out) == (0, True)
+    assert weft("predict", run, "in.txt", "--greedy", "--engine", "ctranslate2").out == by_torch.out
+    assert weft("predict", run, "in.txt", "--greedy", "--format", "jsonl").code == 0, "auto goes on with torch"
+    refused = weft("predict", run, "in.txt", "--format", "jsonl", "--engine", "ctranslate2")
+    assert (refused.code, "each symbol's score" in refused.err) == (2, True)
+    recurrent = weft("predict", tiny_run.path, "in.txt", "--engine", "ctranslate2")
+    assert (recurrent.code, "encoder.kind=recurrent" in recurrent.err) == (2, True)
+    assert weft("predict", run, "in.txt", "--engine", "gpu").code == 2
+    wrong = weft("export", run, "--to", "onnx")
+    assert (wrong.code, "onnx" in wrong.err) == (2, True)
+    format = weft("export", run, "--to", "ctranslate2", "--format", "int3")
+    assert (format.code, "int3" in format.err) == (2, True)
+
+
+def test_new_weights_are_exported_anew(tmp_path: Path) -> None:
+    import weft as package
+    from weft.serve.ctranslate2 import is_fresh, translator
+
+    run = package.train(made_up_pairs(60), out=tmp_path / "run", steps=4, settings=TRANSFORMER)
+    assert not is_fresh(run.folder)
+    translator(run.folder, run.predictor)
+    assert is_fresh(run.folder)
+    (run.path / "best").unlink()
+    (run.path / "best").symlink_to("checkpoints/step-999999")
+    assert not is_fresh(run.folder)
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(UserError, match="not installed") as told:
+        exporting.the_package()
+    assert "weft[ctranslate2]" in str(told.value)
