@@ -8,8 +8,8 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension(
-            "weft.native._recurrence",
-            ["src/weft/native/recurrence.c"],
+            "weft.nn.native._recurrence",
+            ["src/weft/nn/native/recurrence.c"],
             extra_compile_args=[
                 "-O3",
                 "-fopenmp-simd",

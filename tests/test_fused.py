@@ -18,12 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from byhand import shaken as shaken_in_double
-from weft import native
 from weft.core.kinds import END, Batch
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
-from weft.nn import fused
+from weft.nn import fused, native
 from weft.nn.assemble import CELLS, SCORES, assemble
+from weft.nn.cells import Elman
 from weft.nn.lstm import Lstm
 from weft.nn.unroll import over_time
 from weft.settings import compose, put
@@ -134,6 +134,16 @@ def test_what_it_does_not_know_is_left_to_plain_torch(monkeypatch: pytest.Monkey
 
 
 @compiled
+def test_a_cell_that_is_not_in_the_compiled_code_runs_all_the_same() -> None:
+    class Own(Elman):
+        def weights(self) -> None:
+            return None
+
+    own, x = Own(3, 3), torch.randn(2, 4, 3)
+    assert over_time(own, x, own.start(2))[0].shape == (2, 4, 3)
+
+
+@compiled
 def test_the_summary_at_every_step_stands_before_the_context() -> None:
     both_ways(losses(model_of(bridge__give="every"), batch([(1, 4), (6, 1), (3, 7)])))
 
@@ -185,7 +195,7 @@ def test_threads_change_nothing() -> None:
 
 
 def test_it_can_be_turned_off() -> None:
-    asked = [sys.executable, "-c", "from weft import native; print(native.recurrence())"]
+    asked = [sys.executable, "-c", "from weft.nn import native; print(native.recurrence())"]
     done = subprocess.run(asked, env={**os.environ, "WEFT_NATIVE": "0"}, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"
 

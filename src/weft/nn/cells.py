@@ -35,8 +35,9 @@ class Recurrence(nn.Module):
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         raise NotImplementedError
 
-    def weights(self) -> Weights:
-        raise NotImplementedError
+    def weights(self) -> Weights | None:
+        """Its matrices as the compiled code takes them; None: it is not in there, and runs in plain torch."""
+        return None
 
     def forward(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         return self.step(self.inputs(x), state)

@@ -128,8 +128,9 @@ class RecurrentDecoder(nn.Module):
 
     def _fed(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
         cell, sight = self.stack.alone, self._sight(state)
-        if cell is not None and sight is not None and fused.possible(x):
-            return fused.looking(cell.weights(), sight, x, state.layers[0])
+        weights = cell.weights() if cell is not None and fused.possible(x) else None
+        if weights is not None and sight is not None:
+            return fused.looking(weights, sight, x, state.layers[0])
         states, contexts = [], []
         for one in x.unbind(1):
             h, context, state = self._step(one, state)

@@ -69,7 +69,7 @@ def recurrence() -> Compiled | None:
     """The compiled recurrence, or None."""
     if os.environ.get("WEFT_NATIVE") == "0":
         return None
-    built = find_spec("weft.native._recurrence")
+    built = find_spec("weft.nn.native._recurrence")
     if built is None or built.origin is None:
         return None
     try:
