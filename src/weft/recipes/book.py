@@ -43,9 +43,10 @@ def case() -> Recipe:
         "A sentence and a prompt, `<U>` or `<L>`: write it in upper or lower case. How does an Elman network get a "
         "long sentence through, and does it matter where the prompt stands?",
         "Made by the recipe: 20,000 sentences of 5 to 60 characters out of invented words.",
-        "One state of fixed width must hold the whole sentence: with the last state alone no sentence of the "
-        "validation set came out right, with the summary at every step 0.8 %, with attention 98.8 %. The run with "
-        "positions and the three places of the prompt have not been measured with this budget yet.",
+        "One state of fixed width must hold the whole sentence. With the last state alone no sentence of the "
+        "validation set came out right, not even short ones; with the summary at every step 3 %, all of them of at "
+        "most 10 characters. With attention 99.3 % are right, and what is lost is lost among the long ones; with "
+        "positions all are. Where the prompt stands makes no difference that is more than chance.",
         (
             Study("ladder", data, ladder, settings, "6Mtokens", tag=3),
             Study("prompt", data, places, settings, "3Mtokens", tag=3),
@@ -97,7 +98,7 @@ def ten_architectures(name: str, data: Callable[[Path], Files], column: int) -> 
     """Each recurrence that was published, with the same number of parameters, beside a column of that table."""
     cells = {cell: {"encoder.cell": cell, "decoder.cell": cell} for cell in PUBLISHED}
     more = beside_published(column)
-    return Study(name, data, cells, JOZEFOWICZ, "2Mtokens", seeds=2, match=True, also=more)
+    return Study(name, data, cells, JOZEFOWICZ, "1Mtokens", seeds=2, match=True, also=more)
 
 
 def arithmetic() -> Recipe:
