@@ -159,7 +159,8 @@ class RecurrentDecoder(nn.Module):
         return torch.cat([x, state.summary[:, None].expand(-1, x.shape[1], -1)], dim=-1)
 
     def _sight(self, state: RecurrentState) -> Sight | None:
-        if self.attention is None or state.source is None or self.before:
+        """For the compiled code, which begins with the first symbol and looks after each step."""
+        if self.attention is None or state.source is None or self.before or state.place:
             return None
         return self.attention.sight(state.source)
 
