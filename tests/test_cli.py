@@ -92,6 +92,17 @@ def test_common_options_may_stand_anywhere_but_after_two_dashes() -> None:
     ]  # fmt: skip
     assert hoist(["train", "--on-bad-line=skip", "a"]) == ["--on-bad-line=skip", "train", "a"]
     assert hoist(["predict", "--", "--debug"]) == ["predict", "--", "--debug"]
+    assert hoist(["predict", "a", "--threads", "1"]) == ["--threads", "1", "predict", "a"]
+
+
+def test_threads_may_be_limited(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    said: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", said.append)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert weft("config", "show", "--threads", "3").code == 0
+    assert (said, os.environ["OMP_NUM_THREADS"]) == ([3], "3")
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -106,6 +117,7 @@ def test_common_options_may_stand_anywhere_but_after_two_dashes() -> None:
     (["predict"], ["missing argument 'RUN'", "see weft predict --help"]),
     (["data"], ["missing argument 'PAIRS…'", "see weft data --help"]),
     (["train", "x.tsv", "--on-bad-line", "jump"], ["--on-bad-line: 'jump' is not one of stop, skip"]),
+    (["train", "x.tsv", "--threads", "0"], ["'--threads'", "see weft --help"]),
     (["train", "x.tsv", "--on-bad-line"], ["--on-bad-line: '' is not one of stop, skip", "see weft --help"]),
 ], ids=lambda value: " ".join(value))  # fmt: skip
 def test_wrong_usage_is_told_in_three_parts(weft: Weft, arguments: list[str], said: list[str]) -> None:

@@ -25,6 +25,13 @@ def on_bad_line() -> Literal["stop", "skip"]:
     return cast(Literal["stop", "skip"], _on_bad_line)
 
 
+def use_threads(count: int) -> None:
+    """That many cores at once. Torch reads the variable when it is loaded; if it is there already, it is told."""
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(count)
+
+
 def complain(text: str, label: str = "error") -> None:
     print(f"{label}: {text}", file=sys.stderr)
 

@@ -1,7 +1,7 @@
 """`weft`: the commands, what is common to them, and how errors end.
 
 Exit codes: 0 done, 2 the user's mistake, 1 anything else. Results go to
-stdout, all else to stderr. `--debug` and `--on-bad-line` belong to every command and may stand anywhere.
+stdout, all else to stderr. `--debug`, `--on-bad-line` and `--threads` belong to every command and may stand anywhere.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ def weft(
     on_bad_line: Annotated[
         str, typer.Option(metavar="stop|skip", help="What a row that cannot be used does; skipped rows are counted.")
     ] = "stop",
+    threads: Annotated[
+        int | None, typer.Option(help="Cores to use at once.", show_default="all", min=1, metavar="N")
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
@@ -76,19 +79,21 @@ def weft(
     The options below may stand anywhere in a command.
     """
     common.set_on_bad_line(on_bad_line)
+    if threads is not None:
+        common.use_threads(threads)
 
 
 def hoist(arguments: list[str]) -> list[str]:
-    """The arguments with `--debug` and `--on-bad-line …` first, wherever they stood."""
+    """The arguments with `--debug`, `--on-bad-line …` and `--threads …` first, wherever they stood."""
     front: list[str] = []
     rest: list[str] = []
     waiting = iter(arguments)
     for argument in waiting:
         if argument == "--":
             rest += [argument, *waiting]
-        elif argument == "--debug" or argument.startswith("--on-bad-line="):
+        elif argument == "--debug" or argument.startswith(("--on-bad-line=", "--threads=")):
             front.append(argument)
-        elif argument == "--on-bad-line":
+        elif argument in ("--on-bad-line", "--threads"):
             front += [argument, next(waiting, "")]  # an empty value is told as a wrong one
         else:
             rest.append(argument)
