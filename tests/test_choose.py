@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from weft.choose import Speed, choose
+from weft.choose import choose
 from weft.core.kinds import Pair
+from weft.core.machine import Speed
 from weft.data.survey import Survey, survey
 from weft.settings import compose
 from weft.spec import Spec

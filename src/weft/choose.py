@@ -6,11 +6,11 @@ is chosen to go with it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.core.machine import Speed
 from weft.data.survey import SideSurvey, Survey
 from weft.settings import Layer, flatten, implied_kind, put
 
@@ -22,19 +22,6 @@ PASSES = 10  # over the data, that a Transformer should have time for
 USE = 0.6  # the share of the machine's matrix speed that training reaches
 WORTH_HALVING = 1.5  # how many times as fast products in bfloat16 must be
 HALVES = 0.7  # the share of that speed which is left where the rest is not in bfloat16
-
-
-@dataclass(frozen=True)
-class Speed:
-    """The machine's: multiplications and additions a second in products of matrices, by number format."""
-
-    float32: float
-    bfloat16: float = 0.0
-
-    @property
-    def halved(self) -> float:
-        """How many times as fast bfloat16 is."""
-        return self.bfloat16 / self.float32
 
 
 @dataclass
@@ -66,21 +53,6 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None)
     _limits(choices, survey, sides)
     _drop_given(choices, given)
     return choices
-
-
-def matrix_speed() -> Speed:
-    """Measured now, the median of a few."""
-    import torch
-
-    def measured(dtype: torch.dtype) -> float:
-        matrix, times = torch.ones(512, 512, dtype=dtype), []
-        for _ in range(15):
-            began = time.perf_counter()
-            torch.mm(matrix, matrix)
-            times.append(time.perf_counter() - began)
-        return 2 * 512**3 / sorted(times)[len(times) // 2]
-
-    return Speed(measured(torch.float32), measured(torch.bfloat16))
 
 
 def _budget(choices: Choices, given: Mapping[str, Any]) -> float:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import weft
-from weft.choose import Choices, Speed, choose, matrix_speed
+from weft.choose import Choices, choose
 from weft.core.errors import UserError
 from weft.core.kinds import UNKNOWN
+from weft.core.machine import Speed, matrix_speed
 from weft.data.batches import too_long
 from weft.data.corpus import Corpus
 from weft.data.pairs import Columns

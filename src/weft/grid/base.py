@@ -19,7 +19,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from weft.choose import Choices, Speed, choose
+from weft.choose import Choices, choose
+from weft.core.machine import Speed
 from weft.data.survey import Survey
 from weft.grid.variants import Variant
 from weft.opening import merge

@@ -22,6 +22,7 @@ from weft.data.corpus import Corpus
 from weft.learn import snapshot
 from weft.learn.budget import Budget, rate_at
 from weft.learn.checkpoint import Checkpoint
+from weft.learn.effort import Effort
 from weft.learn.feeding import Feeding
 from weft.learn.folder import RunFolder
 from weft.learn.objectives import OBJECTIVES
@@ -72,6 +73,7 @@ class Trainer:
         self.feeding = Feeding(**spec.feeding.model_dump(exclude={"noise"}))
         self.optimiser = adamw(model, spec.train.rate, spec.train.weight_decay)
         self.average = Average(model, spec.train.average)
+        self.effort = Effort(model, spec.train.precision)
         self.progress = Progress(processes=world.size)
         self.log = Log(folder.log)
         self.signals = Signals()
@@ -175,6 +177,8 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         mine = rows[self.world.rank :: self.world.size]
         batch = self.corpus.batch(mine).to(self.world.device) if len(mine) else None
+        if batch is not None:
+            self.progress.window.operations += self.effort.operations(batch)
         own = batch.target_mask.sum() if batch is not None else torch.zeros((), device=self.world.device).long()
         count = self.world.sum(own.clone())
         total = torch.zeros((), device=self.world.device)
@@ -244,6 +248,7 @@ class Trainer:
             "rate": self.optimiser.param_groups[0]["lr"],
             "gradient": window.gradient / window.steps,
             "tokens_per_second": round(window.count / max(1e-9, window.seconds)),
+            "effort": round(window.operations / max(1e-9, window.seconds) / self.effort.most, 3),
             "seconds": round(self.progress.seconds, 2),
             "share": round(share, 4),
         }

@@ -15,6 +15,7 @@ class Window:
     gradient: float = 0.0
     steps: int = 0
     seconds: float = 0.0
+    operations: float = 0.0  # of matrix products, see `effort`
 
     def add(self, total: float, count: int, gradient: float, seconds: float) -> None:
         self.total += total

@@ -1,0 +1,46 @@
+"""The operations that a batch needs, counted by hand for a Transformer and an encoder alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from weft.api import Run
+from weft.core.kinds import Batch
+from weft.learn.effort import Effort
+from weft.learn.report import describe
+from weft.nn.assemble import assemble
+from weft.settings import Layer, compose
+
+PART = {"kind": "transformer", "width": 256, "layers": 4, "heads": 4, "inner": 1024}
+BATCH = Batch.of([[4, 5, 6]], [[4, 5]])  # 4 symbols and 3, the ends counted
+
+
+def effort(tree: Layer, symbols: int) -> Effort:
+    return Effort(assemble(compose(("flag", tree)).spec, symbols, symbols), "float32")
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_transformer(tied: bool, shared: bool) -> None:
+    embed = {"width": 256, "positions": "sinusoid", "shared": shared}
+    found = effort({"encoder": PART, "decoder": PART, "embed": embed, "head": {"tied": tied}}, 8000)
+    feed = 2 * 256 * 1024
+    assert found.reading == 4 * (4 * 256**2 + feed)
+    assert found.writing == 4 * (8 * 256**2 + feed) + 8000 * 256
+    assert found.operations(BATCH) == 6 * (4 * found.reading + 3 * found.writing)
+
+
+def test_an_encoder_alone() -> None:
+    encoder = {"kind": "recurrent", "cell": "elman", "width": 8, "directions": "forward"}
+    found = effort({"head": {"kind": "ctc"}, "encoder": encoder, "embed": {"width": 4}}, 9)
+    assert found.reading == 8 * 4 + 8 * 8
+    assert found.writing == 8 * 4 + 9 * 4, "the head projects to the table's width"
+
+
+def test_reports_say_how_hard_the_machine_works(tiny_run: Run) -> None:
+    lines = [json.loads(line) for line in tiny_run.folder.log.read_text(encoding="utf-8").splitlines()]
+    reports = [line for line in lines if line["kind"] == "report"]
+    assert all(0 < line["effort"] < 5 for line in reports)
+    assert "% of matrix speed)" in describe({**reports[0], "effort": 0.62})
