@@ -98,7 +98,7 @@ def ten_architectures(name: str, data: Callable[[Path], Files], column: int) -> 
     """Each recurrence that was published, with the same number of parameters, beside a column of that table."""
     cells = {cell: {"encoder.cell": cell, "decoder.cell": cell} for cell in PUBLISHED}
     more = beside_published(column)
-    return Study(name, data, cells, JOZEFOWICZ, "1Mtokens", seeds=2, match=True, also=more)
+    return Study(name, data, cells, JOZEFOWICZ, "600ktokens", seeds=2, match=True, also=more)
 
 
 def arithmetic() -> Recipe:
