@@ -65,7 +65,7 @@ class MultiHead(nn.Module):
 
 def _fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
     """Torch's kernel; on a CPU in float32, since there its way back is ten times as slow in bfloat16 (docs/LOG.md)."""
-    if query.device.type != "cpu" or query.dtype == torch.float32:
+    if query.device.type != "cpu" or query.dtype != torch.bfloat16:
         return scaled_dot_product_attention(query, keys, values, attn_mask=mask)
     with torch.autocast("cpu", enabled=False):
         return scaled_dot_product_attention(query.float(), keys.float(), values.float(), attn_mask=mask)

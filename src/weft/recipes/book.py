@@ -222,9 +222,10 @@ def bottleneck() -> Recipe:
         "English to French with a GRU: what does the one state between encoder and decoder cost as sentences grow, "
         "and what do reading backwards, reading both ways, and attention give back?",
         f"tatoeba_en_fr: 160,379 short sentences (Tatoeba, CC BY 2.0 FR). {PUBLIC}",
-        "Not measured here yet. Look at how BLEU falls with the length of the source without attention, at what "
-        "reversing the source (Sutskever 2014) and reading both ways give back, and at how far the curves with "
-        "attention stay flat.",
+        "After a million target symbols nothing is learned well yet, but the order is clear. Through one state, read "
+        "forwards, next to nothing comes (1.2 BLEU); reading backwards (Sutskever 2014) and reading both ways help "
+        "alike (4.1 and 4.0); attention gives 11.7, with both ways 13.1. Without attention BLEU falls from eight "
+        "words on; with it the curve stays level to twelve. Beyond that there are too few pairs to say.",
         (Study("bottleneck", data, variants, {**settings, "encoder.cell": "gru", "decoder.cell": "gru"}, "1Mtokens"),),
     )
 
