@@ -253,7 +253,7 @@ class Train(Part):
     patience: Annotated[int, Field(ge=0)] = 0
     """Stop after this many evaluations without a better one; 0: never."""
     evaluations: Count = 20
-    """How many times the model is validated, spread over the budget (fewer if it would take a fifth of the time)."""
+    """How many times the model is validated, spread over the budget (of time: fewer if it would take a fifth of it)."""
     valid_pairs: Count = 1000
     """The most validation pairs that are decoded each time, evenly spread."""
     seed: Annotated[int, Field(ge=0)] = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from weft.opening import Job, Ready, asked_for, go_on, start
 from weft.score.metrics import signatures
 from weft.serve.predictor import Predictor, best_weights, make_plan
 
+SECONDS_BETWEEN_PICTURES = 30.0
 FINAL_PAIRS = 2000  # validation pairs that the finished model is scored on
 
 
@@ -91,7 +93,7 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, in
     greedy = make_plan(spec.search.model_copy(update={"kind": "greedy"}), ready.target)
     trainer = Trainer(spec, model, ready.corpus, validator, greedy, folder, world, reporter)
     _restore(trainer, folder, world, reporter, init)
-    trainer.run(lambda: _draw(folder))
+    trainer.run(Curves(folder))
     give_back()  # what the steps needed
     if world.first:
         _finish(ready, folder, model, validator, trainer, reporter)
@@ -130,13 +132,24 @@ def _finish(
         log.write(final)
     facts = {**folder.read_facts(), "parameters": model.parameter_count}
     folder.write("README.md", card(folder.path.name, ready.spec, facts, folder.read_choices()["reasons"], final))
-    _draw(folder)
+    Curves(folder).draw()
 
 
-def _draw(folder: RunFolder) -> None:
-    from weft.look.curves import draw_curves  # matplotlib takes half a second to load
+class Curves:
+    """Draws the curves while a run goes on, now and then: a picture takes as long as many steps of a small model."""
 
-    draw_curves(folder.log, folder.path / "curves.png", folder.path.name)
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder, self._drawn = folder, time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._drawn >= SECONDS_BETWEEN_PICTURES:
+            self.draw()
+            self._drawn = time.monotonic()
+
+    def draw(self) -> None:
+        from weft.look.curves import draw_curves  # matplotlib takes half a second to load
+
+        draw_curves(self._folder.log, self._folder.path / "curves.png", self._folder.path.name)
 
 
 def _final_scores(

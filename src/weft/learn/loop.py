@@ -274,8 +274,6 @@ class Trainer:
             raise _Stopped
         self._judge(found)
         self._tick()
-        self.progress.evaluation_seconds = self.world.agree(time.monotonic() - began)
-        self.progress.evaluated_seconds = self.progress.seconds
         line = self._evaluation_line(found)
         if self.world.first:
             self.log.write(line)
@@ -283,6 +281,9 @@ class Trainer:
         self._save()
         if self.world.first:
             after_evaluation()
+        self._tick()
+        self.progress.evaluated_seconds = self.progress.seconds
+        self.progress.evaluation_seconds = self.world.agree(time.monotonic() - began)  # saving and drawing included
 
     def _validated(self) -> Evaluation | None:
         def tick(_: int) -> None:
