@@ -17,7 +17,7 @@ from weft.core.kinds import END, Pair
 from weft.data.tokens import learn
 from weft.export import ctranslate2 as exporting
 from weft.nn.assemble import assemble
-from weft.serve.ctranslate2 import Translator, why_not
+from weft.serve.ctranslate2 import Translator, pick, why_not
 from weft.serve.predictor import Predictor
 from weft.settings import compose, put
 from weft.spec import Search
@@ -141,6 +141,25 @@ def test_new_weights_are_exported_anew(tmp_path: Path) -> None:
     (run.path / "best").unlink()
     (run.path / "best").symlink_to("checkpoints/step-999999")
     assert not is_fresh(run.folder)
+
+
+def test_auto_takes_only_what_loses_nothing_and_is_whole(weft: Weft, tmp_path: Path) -> None:
+    import weft as package
+
+    run = package.train(made_up_pairs(60), out=tmp_path / "run", steps=4, settings=TRANSFORMER)
+    plan = run.predictor.plan(Search(kind="greedy"))
+    exporting.export(run.predictor, run.path, run.path / "ctranslate2", "int8")
+    assert pick("auto", run.folder, run.predictor, plan, False) is None
+    assert pick("ctranslate2", run.folder, run.predictor, plan, False) is not None
+    exporting.export(run.predictor, run.path, run.path / "ctranslate2")
+    assert pick("auto", run.folder, run.predictor, plan, False) is not None
+    model = run.path / "ctranslate2" / "model.bin"
+    model.write_bytes(model.read_bytes()[:1000])
+    (tmp_path / "in.txt").write_text("abc\n", encoding="utf-8")
+    done = weft("predict", run.path, "in.txt")
+    assert (done.code, "torch is used instead" in done.err) == (0, True)
+    refused = weft("predict", run.path, "in.txt", "--engine", "ctranslate2")
+    assert (refused.code, "damaged" in refused.err, "weft export" in refused.err) == (2, True, True)
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from weft.core.kinds import Pair
 from weft.recipes import lookup, makers
 from weft.recipes.book import RECIPES
 from weft.recipes.makers import distinct, key
-from weft.recipes.run import find, run
+from weft.recipes.run import AS_IT_IS, find, run
 from weft.recipes.spearman import PUBLISHED, ranks, spearman
 from weft.recipes.study import Options, made
 from weft.settings import compose
@@ -185,6 +185,18 @@ def shortened(data: Any) -> Any:
         return Files(str(cut["train"]), str(cut["valid"]), {name: str(cut[name]) for name in files.tests})
 
     return write
+
+
+def test_a_page_made_otherwise_says_so_and_shows_its_own_command(tmp_path: Path) -> None:
+    page = run(RECIPES["lookup"], tmp_path / "one", Options(steps=2, seeds=1)).read_text(encoding="utf-8")
+    assert "    weft recipe run lookup --steps 2 --seeds 1\n" in page
+    assert AS_IT_IS in page
+    assert Options().flags == ""
+
+
+def test_a_recipe_without_runs_has_no_budget(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no budget of its own"):
+        run(RECIPES["lookup"], tmp_path, Options(budget="20ktokens"))
 
 
 def test_an_unknown_recipe_is_refused_with_the_nearest_name() -> None:

@@ -64,8 +64,16 @@ def test_an_unknown_key_of_a_transformer_shows_the_transformers_keys() -> None:
     assert "directions" not in error.what
 
 
-def test_a_recurrent_setting_of_a_transformer_is_unknown() -> None:
-    assert "decoder.cell: there is no such setting in decoder" in complaint(*TRANSFORMER, "decoder.cell=gru").what
+def test_a_setting_of_another_family_is_told_as_such() -> None:
+    told = complaint(*TRANSFORMER, "decoder.cell=gru")
+    assert told.what == "decoder.cell belongs to decoder.kind=recurrent, and this is decoder.kind=transformer"
+    assert "head.kind=ctc has none" in complaint("head.kind=ctc", "decoder.attention.score=dot").what
+
+
+def test_a_clash_names_who_said_what_it_is_about_and_nothing_else() -> None:
+    told = complaint("train.batch_tokens=300", "head.kind=ctc", "feeding.kind=scheduled", "train.evaluations=1")
+    assert told.what.startswith("feeding would do nothing with head.kind=ctc")
+    assert told.where == "settings head.kind (from flag), feeding.kind (from flag)"
 
 
 @pytest.mark.parametrize(("key", "name", "near"), [

@@ -53,8 +53,10 @@ def _check_head(spec: Spec) -> None:
         raise ValueError(
             "train.select=accuracy counts next symbols, and head.kind=ctc says none; choose exact, cer or loss"
         )
-    if all(alone) and (spec.bridge != Bridge() or spec.feeding != Feeding()):
-        raise ValueError("bridge and feeding have no effect with head.kind=ctc, which has no decoder; leave them out")
+    idle = [name for name, part in (("bridge", Bridge()), ("feeding", Feeding())) if getattr(spec, name) != part]
+    if all(alone) and idle:
+        what = f"{' and '.join(idle)} would do nothing with head.kind=ctc, which has no decoder"
+        raise ValueError(f"{what}; leave out what is set of {' and '.join(idle)}")
     unused = [f"search.{name}" for name in ("no_repeat", "length_penalty") if _differs(spec.search, name)]
     if all(alone) and unused:
         raise ValueError(

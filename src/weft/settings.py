@@ -6,6 +6,7 @@ complaints into errors that name the setting and the way out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,6 +183,8 @@ def _readable(error: ValidationError, origins: Mapping[str, str]) -> UserError:
     known = "see `weft config show` for every setting and its meaning"
     if first["type"] == "extra_forbidden":
         parent = ".".join(path[:-1])
+        if (family := _family_of(path, first["loc"])) is not None:
+            return UserError(family[0], where, family[1])
         hint = did_you_mean(path[-1], _fields(path[:-1], first["loc"]))
         return UserError(f"{key}: there is no such setting{' in ' + parent if parent else ''}; {hint}", where, known)
     if first["type"] in ("literal_error", "union_tag_invalid"):
@@ -191,6 +194,7 @@ def _readable(error: ValidationError, origins: Mapping[str, str]) -> UserError:
         return UserError(what, _where(key, origins), known)
     if first["type"] == "value_error":
         what, _, todo = str(first["ctx"]["error"]).partition("; ")
+        where = where if key else _where_of(what, origins)
         return Clash(what if not key or "." in what.split()[0] else f"{key}: {what}", where, todo)
     return UserError(f"{key}: {first['msg'][0].lower()}{first['msg'][1:]}, but it is {given!r}", where, known)
 
@@ -201,6 +205,31 @@ def _where(key: str, origins: Mapping[str, str]) -> str:
         return f"setting {key} (from {origins[key]})"
     said = [f"{k} (from {o})" for k, o in origins.items() if k.startswith(key) and o in ("flag", "file")]
     return "settings " + ", ".join(said[:6]) if said else f"setting {key or 'tree'}"
+
+
+def _where_of(what: str, origins: Mapping[str, str]) -> str:
+    """Of a rule over several settings: who said those that it names (a group by itself means all of it)."""
+    named = set(re.findall(r"[a-z_]+(?:\.[a-z_]+)*", what))
+    said = [
+        f"{key} (from {origin})"
+        for key, origin in origins.items()
+        if origin in ("flag", "file") and (key in named or key.split(".")[0] in named & {"bridge", "feeding"})
+    ]
+    return "settings " + ", ".join(said) if said else _where("", origins)
+
+
+def _family_of(path: Sequence[str], loc: Sequence[Any]) -> tuple[str, str] | None:
+    """A setting that another family of encoder or decoder has: what is wrong, and what to do."""
+    side, kind = path[0], next((k for k in ("transformer", "recurrent", "none") if k in loc), None)
+    if side not in ("encoder", "decoder") or kind is None or len(path) < 2:
+        return None
+    others = [k for k in ("recurrent", "transformer") if k != kind and path[1] in _fields([side], [k])]
+    if len(path) > 2 or not others:
+        return None
+    name, belongs = ".".join(path), " or ".join(f"{side}.kind={k}" for k in others)
+    if kind == "none":
+        return f"{name} belongs to a decoder, and head.kind=ctc has none", "leave it out, or use head.kind=tokens"
+    return f"{name} belongs to {belongs}, and this is {side}.kind={kind}", f"leave it out, or set {belongs}"
 
 
 def _choices(problem: Any) -> list[str]:

@@ -32,7 +32,10 @@ def run(
         Path | None, typer.Option(help="The folder to make, or to go on with.", show_default="NAME-recipe")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="Time for each run.", show_default="the recipe's", metavar="TIME")
+        str | None,
+        typer.Option(
+            help="For each run: a time, or target tokens as 2Mtokens.", show_default="the recipe's", metavar="BUDGET"
+        ),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Updates of each run, instead of a budget.", metavar="N")] = None,
     seeds: Annotated[

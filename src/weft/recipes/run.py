@@ -12,6 +12,8 @@ from weft.learn.folder import RunFolder
 from weft.recipes.book import RECIPES
 from weft.recipes.study import Options, Recipe, Study
 
+AS_IT_IS = "This was seen with the recipe's own budget and seeds; the figures above were made with others."
+
 
 def find(name: str) -> Recipe:
     if name not in RECIPES:
@@ -23,13 +25,19 @@ def find(name: str) -> Recipe:
 
 def run(recipe: Recipe, folder: Path, options: Options) -> Path:
     """Every study (those that ended are not made again), and README.md; the page's path."""
-    lines = [f"# {recipe.name}", "", recipe.question, "", f"    weft recipe run {recipe.name}", "", recipe.about, ""]
+    command = f"    weft recipe run {recipe.name}{options.flags}"
+    lines = [f"# {recipe.name}", "", recipe.question, "", command, "", recipe.about, ""]
     if recipe.by_hand is not None:
+        if options.budget is not None:
+            todo = "leave it out, or give --steps"
+            raise UserError(
+                "this recipe trains no runs, and has no budget of its own", f"--budget {options.budget}", todo
+            )
         lines += recipe.by_hand(folder, options)
     for study in recipe.studies:
         title = [f"## {study.name.capitalize()}", ""] if len(recipe.studies) > 1 else []
         lines += [*title, *_shown(study, study.run(folder, options))]
-    lines += ["## What one learns", "", recipe.learns, ""]
+    lines += ["## What one learns", "", *([AS_IT_IS, ""] if options.flags else []), recipe.learns, ""]
     RunFolder(folder).write("README.md", "\n".join(lines))
     return folder / "README.md"
 

@@ -37,6 +37,12 @@ class Options:
     command: str = ""
     watcher: Watcher | None = None
 
+    @property
+    def flags(self) -> str:
+        """What was asked for other than the recipe's own, as it is typed; empty where nothing was."""
+        asked = {"--budget": self.budget, "--steps": self.steps, "--seeds": self.seeds}
+        return "".join(f" {flag} {value}" for flag, value in asked.items() if value is not None)
+
 
 @dataclass(frozen=True)
 class Study:
@@ -103,12 +109,12 @@ def given(train: str, valid: str | None = None) -> Callable[[Path], Files]:
             raise UserError(
                 f"this recipe reads {train} from a folder of public data, and WEFT_DATA is not set",
                 "WEFT_DATA",
-                "set WEFT_DATA to the folder that holds it (the recipe's page says where the data come from)",
+                "set WEFT_DATA to the folder that holds it (docs/recipes says where the data come from)",
             )
         paths = [Path(home) / name for name in (train, valid) if name]
         for path in paths:
             if not path.exists():
-                todo = "get the data as the recipe's page says, or set WEFT_DATA to the folder that holds them"
+                todo = "get the data (docs/recipes says where), or set WEFT_DATA to the folder that holds them"
                 raise UserError("the data of this recipe are not there", str(path), todo)
         return Files(str(paths[0]), str(paths[1]) if valid else None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -94,21 +95,37 @@ def translator(folder: RunFolder, predictor: Predictor) -> Translator:
 
 def is_fresh(folder: RunFolder) -> bool:
     """Whether the run has been exported, with the weights that are its best now."""
-    facts = folder.path / FOLDER / exporting.FACTS
+    return bool(_facts(folder).get("checkpoint") == exporting.best_checkpoint(folder.path))
+
+
+def _facts(folder: RunFolder) -> dict[str, Any]:
+    """What is known of the run's export; nothing where there is none."""
     try:
-        known = json.loads(facts.read_text(encoding="utf-8"))
+        known: dict[str, Any] = json.loads((folder.path / FOLDER / exporting.FACTS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return bool(known.get("checkpoint") == exporting.best_checkpoint(folder.path))
+        return {}
+    return known
 
 
 def pick(engine: str, folder: RunFolder, predictor: Predictor, plan: Plan, each_symbol: bool) -> Translator | None:
-    """The engine that the user asked for: None is torch. `auto` takes CTranslate2 where the run has been exported."""
-    if engine == "torch" or (engine == "auto" and not is_fresh(folder)):
+    """The engine that the user asked for: None is torch.
+
+    `auto` takes CTranslate2 where the run has been exported in the format that it was trained in, so that nothing is
+    lost by it, and where it can answer.
+    """
+    auto = engine == "auto"
+    if engine == "torch" or (auto and not (is_fresh(folder) and _facts(folder).get("format") == "float32")):
         return None
     problem = why_not(predictor, plan, each_symbol)
-    if problem is not None and engine == "auto":
+    if problem is not None and auto:
         return None
     if problem is not None:
         raise UserError(problem[0], f"--engine {engine}", problem[1])
-    return translator(folder, predictor)
+    try:
+        return translator(folder, predictor)
+    except RuntimeError as reason:  # what CTranslate2 says of files that it cannot read
+        what, where = f"the exported model is damaged: {reason}", str(folder.path / FOLDER)
+        if not auto:
+            raise UserError(what, where, "export it again: weft export RUN --to ctranslate2") from None
+        warnings.warn(f"{what} ({where}); torch is used instead", stacklevel=2)
+        return None
