@@ -270,7 +270,7 @@ def test_ordinary_data_makes_no_note() -> None:
 
 def test_a_column_number_beyond_the_width_stops_even_when_skipping() -> None:
     error = stops(put("p.tsv", "a\tb\tc\n"), columns=Columns(1, 5), skip=True)
-    assert error.what == "the target should be in column 5, but there is no more than 3 columns"
+    assert error.what == "the target should be in column 5, but there are only 3 columns"
     assert error.where == "p.tsv:1"
     assert "--target" in error.todo
     assert "column 7" in stops(put("p.jsonl", '{"a": "x", "b": "y"}'), columns=Columns(features=7)).what
@@ -814,7 +814,7 @@ def test_an_empty_source_in_a_table_of_inputs_is_yielded() -> None:
 
 def test_a_table_of_inputs_without_the_features_column_says_so() -> None:
     error = stops_inputs(put("in.tsv", "a\tb\n"), Columns(features=3))
-    assert error.what == "the features should be in column 3, but there is no more than 2 columns"
+    assert error.what == "the features should be in column 3, but there are only 2 columns"
     assert error.where == "in.tsv:1"
     assert "trained" in error.todo
     assert "tag should be in column 2" in stops_inputs(put("in.tsv", "a\n"), Columns(tag=2)).what

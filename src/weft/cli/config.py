@@ -43,7 +43,23 @@ def show(
         [key, _shown(value), str(origins.get(key, "default")), helps.get(key, "")]
         for key, value in flatten(spec.model_dump(mode="json"))
     ]
+    if what is None:
+        rows += _of_transformers({row[0] for row in rows})
     common.show(common.table(["setting", "value", "from", "meaning"], rows, words=True))
+
+
+def _of_transformers(known: set[str]) -> list[list[str]]:
+    """The settings that a Transformer has and a recurrence has not."""
+    from weft.settings import compose, flatten
+
+    kinds = {side: {"kind": "transformer"} for side in ("encoder", "decoder")}
+    spec = compose(("flag", {**kinds, "embed": {"positions": "sinusoid"}})).spec
+    helps = explain(spec)
+    return [
+        [key, _shown(value), "default", f"With {key.split('.')[0]}.kind=transformer. {helps.get(key, '')}"]
+        for key, value in flatten(spec.model_dump(mode="json"))
+        if key not in known
+    ]
 
 
 @app.command()

@@ -210,12 +210,13 @@ def _beyond(role: str, column: int, width: str, where: str, judge: Judge) -> Use
     todo = f"choose another column with --{role}, or add the column"
     if not judge.training:
         todo = f"give the {role} in column {column}, as in the data that the model was trained on"
-    return UserError(f"the {role} should be in column {column}, but there is no more than {width}", where, todo)
+    return UserError(f"the {role} should be in column {column}, but there are only {width}", where, todo)
 
 
 def _unknown(role: str, column: str, names: list[str], where: str) -> UserError:
     known = [name if len(name) <= 40 else f"{name[:40]}…" for name in names[:30]]
-    return UserError(f"there is no column {column!r} for the {role}", where, did_you_mean(column, known))
+    todo = f"{did_you_mean(column, known)} (the first line's); a file without a header has numbers: --{role} 3"
+    return UserError(f"there is no column {column!r} for the {role}", where, todo)
 
 
 def _one_column(text: str, where: str) -> UserError:

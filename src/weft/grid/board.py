@@ -35,7 +35,8 @@ class Board:
         cells = sum(not cell.refused for cell in self.plan.cells)
         seconds, left = self.plan.budget_seconds, self._runs - len(self.results)
         each = f" of {clock(seconds)} each, about {clock(seconds * left)} in all" if seconds else ""
-        done = f"; {len(self.results)} are done" if self.results else ""
+        count = len(self.results)
+        done = f"; {count} {'is' if count == 1 else 'are'} done" if count else ""
         seeds = len(self.plan.seeds)
         return f"{counted(cells, 'cell')} × {counted(seeds, 'seed')} = {counted(self._runs, 'run')}{each}{done}"
 

@@ -46,6 +46,13 @@ class Looks:
     marker: str
 
 
+def looks_of_all(lines: Sequence[Line]) -> list[Looks]:
+    """Each line's looks; what all lines have alike (the other values may have been impossible) takes no part."""
+    count = max((len(line.places) for line in lines), default=0)
+    varies = [k for k in range(count) if len({line.places[k] for line in lines if k < len(line.places)}) > 1]
+    return [looks_of(tuple(line.places[k] for k in varies if k < len(line.places)) or (0,)) for line in lines]
+
+
 def looks_of(places: tuple[int, ...]) -> Looks:
     first, second, third = (*places, 0, 0, 0)[:3]
     if len(places) == 1:  # when the colours are through, again with another stroke
@@ -57,20 +64,19 @@ def draw_score_time(lines: Sequence[Line], path: Path, metric: str, title: str =
     """The validation score of each cell while it trained, over seconds."""
     figure, axes = _figure(title)
     faint = sum(len(line.seeds) for line in lines if len(line.seeds) > 1) <= MOST_FAINT
-    for line in reversed(lines):  # the best lies on top
-        looks = looks_of(line.places)
+    for line, looks in reversed(list(zip(lines, looks_of_all(lines), strict=True))):  # the best lies on top
         if faint and len(line.seeds) > 1:
             for seed in line.seeds:
                 axes.plot(*_sides(seed), color=looks.colour, linewidth=0.7, alpha=0.3)
         mean = mean_curve(line.seeds)
-        axes.plot(*_sides(mean), color=looks.colour, linestyle=looks.stroke, linewidth=2.0, label=line.label)
-        if mean:
-            axes.plot(*mean[-1], looks.marker, color=looks.colour, markersize=5)
+        (drawn,) = axes.plot(*_sides(mean), color=looks.colour, linewidth=2.0, label=line.label)
+        drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, markevery=[-1] if mean else None)
     dress(axes, "training time", LABELS.get(metric, metric))
     axes.xaxis.set_major_formatter(FuncFormatter(_clock))
     longest = max((x for line in lines for seed in line.seeds for x, _ in seed), default=1.0)
     axes.xaxis.set_major_locator(MultipleLocator(next((s for s in TICKS if longest / s <= MOST_TICKS), longest)))
     axes.set_xlim(left=0)
+    _open_up(axes)
     _legend(axes)
     _save(figure, path)
 
@@ -86,8 +92,7 @@ def draw_score_length(
     behind.set_axis_off()
     axes.set_zorder(behind.get_zorder() + 1)
     axes.patch.set_visible(False)
-    for line in reversed(lines):
-        looks = looks_of(line.places)
+    for line, looks in reversed(list(zip(lines, looks_of_all(lines), strict=True))):
         points = mean_points(line.seeds)
         (drawn,) = axes.plot(*_sides(points), color=looks.colour, linewidth=2.0, label=line.label)
         drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, clip_on=False)
@@ -128,6 +133,13 @@ def _figure(title: str) -> tuple[Figure, Axes]:
     if title:
         axes.set_title(title, fontsize=12, color=INK, loc="left", pad=10, parse_math=False)
     return figure, axes
+
+
+def _open_up(axes: Axes) -> None:
+    """Where all scores are one, an axis of a whole unit rather than of hairs."""
+    scores = [y for line in axes.get_lines() for y in np.atleast_1d(line.get_ydata())]
+    if scores and max(scores) - min(scores) < 1e-6:
+        axes.set_ylim(max(0.0, scores[0] - 1), scores[0] + 1)
 
 
 def _legend(axes: Axes) -> None:
