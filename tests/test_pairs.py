@@ -237,7 +237,8 @@ def test_an_unknown_name_shows_the_nearest() -> None:
     error = stops(put("p.tsv", "word\tphones\na\tb\n"), columns=Columns("wrod", "phones"))
     assert error.what == "there is no column 'wrod' for the source"
     assert error.where == "p.tsv:1"
-    assert error.todo == "did you mean 'word'? Known: word, phones"
+    known = "did you mean 'word'? Known: word, phones (its first line)"
+    assert error.todo == f"{known}; without a header, give a number: --source 3"
 
 
 def test_an_unknown_parquet_column_shows_the_nearest() -> None:

@@ -215,7 +215,9 @@ def _beyond(role: str, column: int, width: str, where: str, judge: Judge) -> Use
 
 def _unknown(role: str, column: str, names: list[str], where: str) -> UserError:
     known = [name if len(name) <= 40 else f"{name[:40]}…" for name in names[:30]]
-    todo = f"{did_you_mean(column, known)} (the first line's); a file without a header has numbers: --{role} 3"
+    todo = did_you_mean(column, known)
+    if where.endswith(":1"):  # a line of a table, and not the names of a Parquet file
+        todo += f" (its first line); without a header, give a number: --{role} 3"
     return UserError(f"there is no column {column!r} for the {role}", where, todo)
 
 
