@@ -255,8 +255,11 @@ RECIPES: dict[str, Recipe] = {
             "copy",
             "Copy",
             str,
-            "Not measured here yet. Look at where each curve falls beyond 20 letters: added sinusoids have never "
-            "shown a place beyond it, schemes of distances have.",
+            "In half a million symbols the recurrences with attention learn it (elman 95.8 %, lstm 88.8 %, gru 81.0 "
+            "%), and a Transformer with sinusoids nearly (73.8 %); rotary is on its way (24 %), and relative and "
+            "alibi, which know distances and no places, have barely begun. One state alone holds a few letters. "
+            "Little carries over: of 21 to 30 letters, elman with attention copies 16 % and lstm 7 %; of more than 30 "
+            "nothing copies any.",
         ),
         lengths(
             "reverse",
