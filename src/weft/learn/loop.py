@@ -281,9 +281,9 @@ class Trainer:
         self._save()
         if self.world.first:
             after_evaluation()
-        self._tick()
-        self.progress.evaluated_seconds = self.progress.seconds
-        self.progress.evaluation_seconds = self.world.agree(time.monotonic() - began)  # saving and drawing included
+        now = time.monotonic()  # saving and drawing are a part of what it cost
+        self.progress.evaluated_seconds = self.world.agree(self.progress.seconds + now - self._mark)
+        self.progress.evaluation_seconds = self.world.agree(now - began)
 
     def _validated(self) -> Evaluation | None:
         def tick(_: int) -> None:
