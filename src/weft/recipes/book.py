@@ -265,8 +265,10 @@ RECIPES: dict[str, Recipe] = {
             "reverse",
             "Reverse",
             lambda text: text[::-1],
-            "Not measured here yet. Look at whether a single state reverses better than it copies, since what was "
-            "read last is said first.",
+            "With attention gru reverses 98.4 %, lstm 92.0 % and elman 77.2 % of the trained lengths after half a "
+            "million symbols. Of the Transformers rotary, which was behind sinusoids at copying, is well ahead of "
+            "them here (61 and 14 %). One state alone does not reverse better than it copies (8 and 11 %). Beyond 20 "
+            "letters nearly nothing carries over: gru gets 7 % of 21 to 30 letters right, and nothing any beyond 30.",
         ),
         lengths(
             "sort",
