@@ -33,7 +33,7 @@ from weft.grid.plan import Asked, Plan, make_plan
 from weft.grid.results import GridFolder, Result
 from weft.grid.variants import combinations, named, read_vary
 from weft.grid.watch import PlainWatcher, QuietWatcher
-from weft.look.compared import Line, draw_score_length, draw_score_time, looks_of, looks_of_all, mean_curve
+from weft.look.compared import Line, _clock, draw_score_length, draw_score_time, looks_of, looks_of_all, mean_curve
 from weft.score.significance import numbers_of
 from weft.score.standings import holm, standings
 from weft.settings import compose, flatten, put
@@ -684,6 +684,7 @@ def test_colours_follow_the_first_setting_and_strokes_the_second() -> None:
     assert looks_of((0, 1)).stroke != looks_of((0, 0)).stroke
     assert looks_of((0, 0, 1)).marker != looks_of((0, 0, 0)).marker
     assert looks_of((11,)) != looks_of((1,))
+    assert [_clock(seconds) for seconds in (2.5, 60, 140, 7200)] == ["2.5 s", "1 min", "2m20s", "2 h"]
     lines = [Line("", places, ()) for places in ((0, 1, 0), (0, 1, 1))]  # of the first two keys one value is left
     assert len({looks.colour for looks in looks_of_all(lines)}) == 2
 

@@ -162,9 +162,12 @@ def _legend(axes: Axes) -> None:
 
 
 def _clock(seconds: float, _: int = 0) -> str:
-    if seconds < 60 or (seconds < 120 and seconds % 60):
+    if seconds < 60:
         return f"{seconds:g} s"
-    return f"{seconds / 60:g} min" if seconds < 5400 else f"{seconds / 3600:.3g} h"
+    if seconds >= 5400:
+        return f"{seconds / 3600:.3g} h"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02d}s" if rest else f"{minutes} min"
 
 
 def _save(figure: Figure, path: Path) -> None:
