@@ -191,9 +191,11 @@ def exposure() -> Recipe:
         "while it learns: by a coin per symbol whose odds change over training time, or altogether?",
         "Greek words to phones (g2p_sigmorphon2020, from WikiPron, CC BY-SA 3.0). "
         f"{PUBLIC} And made by the recipe: 8,000 strings of 10 to 40 digits, spoken with equal ones taken together.",
-        "Not measured here yet. Look at how much later scheduled sampling and free running come to the same score, "
-        "since they must say their own output before they can read it, and whether they end above teacher forcing "
-        "where outputs are long.",
+        "With these budgets it does not pay. On words, teacher forcing (66 %), with some symbols hidden (66 %) and "
+        "linearly scheduled sampling (65 %) are not apart beyond chance, while the inverse sigmoid, which leaves the "
+        "teacher sooner, has 58 % and free running 46 %. On the long outputs teacher forcing is ahead of all (87 %; "
+        "scheduled 80 and 60 %), and free running has learned nothing: it reads its own mistakes from the start. What "
+        "must first say its own output also takes twice the time for as many symbols.",
         (
             Study("g2p", g2p, kinds, {**size, **EXACT}, "600ktokens"),
             Study("spoken", made(makers.spelled(10, 40), 8_000, 400), kinds, spoken, "1500ktokens"),
