@@ -192,10 +192,10 @@ def exposure() -> Recipe:
         "Greek words to phones (g2p_sigmorphon2020, from WikiPron, CC BY-SA 3.0). "
         f"{PUBLIC} And made by the recipe: 8,000 strings of 10 to 40 digits, spoken with equal ones taken together.",
         "With these budgets it does not pay. On words, teacher forcing (66 %), with some symbols hidden (66 %) and "
-        "linearly scheduled sampling (65 %) are not apart beyond chance, while the inverse sigmoid, which leaves the "
-        "teacher sooner, has 58 % and free running 46 %. On the long outputs teacher forcing is ahead of all (87 %; "
-        "scheduled 80 and 60 %), and free running has learned nothing: it reads its own mistakes from the start. What "
-        "must first say its own output also takes twice the time for as many symbols.",
+        "linearly scheduled sampling (65 %) are not apart beyond chance, while the inverse sigmoid has 58 % and free "
+        "running 46 %. On the long outputs teacher forcing is ahead of all (87 %; scheduled 80 and 60 %), and free "
+        "running has learned nothing: it reads its own mistakes from the start. What must first say its own output "
+        "also takes twice the time for as many symbols.",
         (
             Study("g2p", g2p, kinds, {**size, **EXACT}, "600ktokens"),
             Study("spoken", made(makers.spelled(10, 40), 8_000, 400), kinds, spoken, "1500ktokens"),
@@ -276,8 +276,11 @@ RECIPES: dict[str, Recipe] = {
             "sort",
             "Sort",
             lambda text: "".join(sorted(text)),
-            "Not measured here yet. Look at the model without attention: sorting asks for counts, which a state may "
-            "hold more easily than an order.",
+            "Where a letter stands does not matter for sorting, only how often it comes: so the Transformers, "
+            "whatever their positions, learn it far sooner than copying (65 to 78 % after half a million symbols), "
+            "relative and alibi among them. lstm with attention is ahead (83 %), one state alone has nothing right. "
+            "Little carries over to longer inputs: of all lengths to 100, a fifth of which were trained, 14 to 19 % "
+            "are right.",
         ),
         exposure(),
         bottleneck(),
