@@ -151,8 +151,8 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     "residual encoder of one layer": (layer(encoder__residual=True), "encoder.residual=true adds nothing"),
     "ctc with a decoder": ({"head": {"kind": "ctc"}, "decoder": {"kind": "recurrent"}}, "do not go together"),
     "ctc objective alone": (layer(objective__kind="ctc"), "do not go together"),
-    "ctc with a bridge": ({"head": {"kind": "ctc"}, "bridge": {"kind": "mean"}}, "bridge and feeding have no effect"),
-    "ctc with feeding": ({"head": {"kind": "ctc"}, "feeding": {"kind": "own"}}, "bridge and feeding have no effect"),
+    "ctc with a bridge": ({"head": {"kind": "ctc"}, "bridge": {"kind": "mean"}}, "bridge would do nothing"),
+    "ctc with feeding": ({"head": {"kind": "ctc"}, "feeding": {"kind": "own"}}, "feeding would do nothing"),
     "ctc with a tag in the decoder": (
         {"head": {"kind": "ctc"}, "data": {"tag": 3, "tag_at": "decoder"}},
         "data.tag_at=decoder with head.kind=ctc",
