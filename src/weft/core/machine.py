@@ -1,9 +1,10 @@
-"""What the machine can do, measured when it is asked."""
+"""What the machine can do, measured once a process, when it is first asked."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,9 @@ class Speed:
         return self.bfloat16 / self.float32
 
 
+@cache
 def matrix_speed() -> Speed:
-    """Now, the fastest of a few products: on a machine that others use too, the rest were interrupted."""
+    """The fastest of a few products: on a machine that others use too, the rest were interrupted."""
     import torch
 
     def measured(dtype: torch.dtype) -> float:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.errors import UserError
-from weft.core.kinds import END, PAD, START, UNKNOWN
+from weft.core.kinds import END, START, UNKNOWN
 from weft.data.tokens import Tokeniser
 from weft.nn.decoders.transformer import TransformerDecoder
 from weft.nn.encoders import TransformerEncoder
@@ -192,6 +192,3 @@ def _norm(theirs: Any, ours: Any) -> None:
 def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
     found: npt.NDArray[np.float32] = tensor.detach().float().cpu().numpy().copy()
     return found
-
-
-assert PAD == 0, "names are numbered from PAD on"

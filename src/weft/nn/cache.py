@@ -22,14 +22,14 @@ class Cache:
     room: Tensor  # (capacity, N, blocks · 2 · D)
     heads: int
     width: int
-    length: int = 0
-    filled: tuple[list[int], ...] = ()  # one number, shared by all that share the room: how far it is filled
+    length: int
+    filled: list[int]  # one number, shared by all that share the room: how far it is filled
 
     @classmethod
     def start(cls, rows: int, blocks: int, heads: int, like: Tensor) -> Cache:
         """Nothing written yet; `like` is some block's keys (…, H, …, d)."""
         width = heads * like.shape[-1]
-        return cls(like.new_empty(FIRST_ROOM, rows, blocks * 2 * width), heads, width, 0, ([0],))
+        return cls(like.new_empty(FIRST_ROOM, rows, blocks * 2 * width), heads, width, 0, [0])
 
     def select(self, rows: Tensor) -> Cache:
         capacity, hypotheses, size = self.room.shape
@@ -38,17 +38,17 @@ class Cache:
             places = torch.arange(self.length, device=rows.device)[:, None] * hypotheses + rows  # (t, N)
             flat = self.room.view(-1, size)
             made[: self.length] = flat.index_select(0, places.flatten()).view(self.length, rows.numel(), size)
-        return replace(self, room=made, filled=([self.length],))
+        return replace(self, room=made, filled=[self.length])
 
     def longer(self, places: int) -> Cache:
         """With room for some more places, which `put` fills."""
-        (filled,), length = self.filled, self.length + places
-        if filled[0] == self.length and length <= self.room.shape[0] and not torch.is_grad_enabled():
-            filled[0] = length
+        length = self.length + places
+        if self.filled[0] == self.length and length <= self.room.shape[0] and not torch.is_grad_enabled():
+            self.filled[0] = length
             return replace(self, length=length)
         room = self.room.new_empty(max(length, 2 * self.room.shape[0]), *self.room.shape[1:])
         room[: self.length] = self.room[: self.length]
-        return replace(self, room=room, length=length, filled=([length],))
+        return replace(self, room=room, length=length, filled=[length])
 
     def put(self, block: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """New keys and values (N, H, T, d) of one block in their place; all of that block (N, H, length, d)."""

@@ -94,10 +94,10 @@ class _Unrolled(torch.autograd.Function):
         rows, steps, inputs = x.shape
         width, blocks = h.shape[1], weight.shape[0] // h.shape[1]
         by_time = x.transpose(0, 1).reshape(steps * rows, inputs)
+        sizes = {"steps": steps, "rows": rows, "width": width, "blocks": blocks, "cell": native.CELLS.index(kind)}
         saved: dict[str, Tensor | None] = {
             "x": by_time,
             "weight_in": weight,
-            "pre": torch.addmm(bias, by_time, weight[:, :inputs].t()),
             "first": first.contiguous(),
             "second": second,
             "extra": extra,
@@ -108,33 +108,17 @@ class _Unrolled(torch.autograd.Function):
             "news": x.new_empty(steps, rows, width) if kind == "mut1" else None,
             "scratch": x.new_empty(rows, width),
         }
-        sizes = {
-            "cell": native.CELLS.index(kind), "steps": steps, "rows": rows, "width": width, "blocks": blocks,
-        }  # fmt: skip
-        scale = 1.0
+        ctx.scale = 1.0 if sight is None else sight.scale
         if sight is not None and keys is not None and values is not None:
-            source, key_width, value_width = keys.shape[1], keys.shape[2], values.shape[2]
-            dot, scale = of_query is None, sight.scale
-            sizes |= {
-                "score": native.SCORES.index("dot" if dot else "additive"),
-                "source": source, "key_width": key_width, "value_width": value_width,
-                "context_stride": weight.shape[1],
-            }  # fmt: skip
-            saved |= {
-                "lengths": sight.mask.sum(1),
-                "of_query": None if of_query is None else of_query.contiguous(),
-                "weight": score_weight,
-                "keys": keys.contiguous(),
-                "values": values.contiguous(),
-                "of_context": weight[:, inputs:],
-                "queries": None if dot else x.new_empty(steps, rows, key_width),
-                "weights": x.new_empty(steps, rows, source),
-                "contexts": x.new_empty(steps, rows, value_width),
-            }
+            saved |= _for_looks(sight.mask, of_query, score_weight, keys, values, steps)
+            saved["of_context"] = weight[:, inputs:]
+            sizes |= _sizes_of_looks(keys, values, dot=of_query is None)
+            sizes["context_stride"] = weight.shape[1]
+        pre = torch.addmm(bias, by_time, weight[:, :inputs].t())  # the way back does not need it
         compiled = native.recurrence()
         assert compiled is not None
-        compiled.forward(sizes, scale, **_arrays(saved))
-        ctx.kind, ctx.sizes, ctx.scale, ctx.names = kind, sizes, scale, list(saved)
+        compiled.forward(sizes, ctx.scale, pre=pre, **_arrays(saved))
+        ctx.kind, ctx.sizes, ctx.names = kind, sizes, list(saved)
         ctx.save_for_backward(*saved.values())
         out, contexts = saved["h"], saved.get("contexts")
         assert out is not None
@@ -187,11 +171,36 @@ def _arrays(known: dict[str, Any]) -> dict[str, Tensor | None]:
     return {name: tensor for name, tensor in known.items() if name in native.ARRAYS}
 
 
-def _room_for_looks(saved: dict[str, Tensor], d_contexts: Tensor | None) -> dict[str, Tensor | None]:
-    contexts, additive = saved["contexts"], saved["queries"] is not None
-    given = torch.zeros_like(contexts) if d_contexts is None else d_contexts.transpose(0, 1).contiguous()
+def _for_looks(
+    mask: Tensor, of_query: Tensor | None, weight: Tensor | None, keys: Tensor, values: Tensor, steps: int
+) -> dict[str, Tensor | None]:
+    """What attention reads, and room for what it finds."""
+    rows, source, key_width = keys.shape
     return {
-        "dcontexts": given.clone() if d_contexts is not None and given.data_ptr() == d_contexts.data_ptr() else given,
+        "lengths": mask.sum(1),
+        "of_query": None if of_query is None else of_query.contiguous(),
+        "weight": weight,
+        "keys": keys.contiguous(),
+        "values": values.contiguous(),
+        "queries": None if of_query is None else keys.new_empty(steps, rows, key_width),
+        "weights": keys.new_empty(steps, rows, source),
+        "contexts": keys.new_empty(steps, rows, values.shape[2]),
+    }
+
+
+def _sizes_of_looks(keys: Tensor, values: Tensor, dot: bool) -> dict[str, int]:
+    _, source, key_width = keys.shape
+    score = native.SCORES.index("dot" if dot else "additive")
+    return {"score": score, "source": source, "key_width": key_width, "value_width": values.shape[2]}
+
+
+def _room_for_looks(saved: dict[str, Tensor], d_contexts: Tensor | None) -> dict[str, Tensor | None]:
+    """Room for the gradients of looking; those of the contexts come filled with what later layers say."""
+    additive, of_contexts = saved["queries"] is not None, torch.zeros_like(saved["contexts"])
+    if d_contexts is not None:
+        of_contexts.copy_(d_contexts.transpose(0, 1))
+    return {
+        "dcontexts": of_contexts,
         "dscores": torch.empty_like(saved["weights"]),
         "dqueries": torch.empty_like(saved["queries"]) if additive else None,
         "dkeys": torch.zeros_like(saved["keys"]) if additive else None,

@@ -40,6 +40,10 @@ class Plan:
     longest_extra: int = 20
     rules: Rules = field(default_factory=Rules)
 
+    def longest(self, source: int) -> int:
+        """The most symbols of an output for a source of so many."""
+        return math.ceil(self.longest_ratio * source) + self.longest_extra
+
 
 def decode(
     model: Searched,
@@ -100,9 +104,7 @@ def _decode_batch(
     source, mask = _together(sources, device)
     if isinstance(model, Aligner):
         return _decode_frames(model, source, mask, plan, lines)
-    limits = torch.tensor(
-        [math.ceil(plan.longest_ratio * _length(s)) + plan.longest_extra for s in sources], device=device
-    )
+    limits = torch.tensor([plan.longest(_length(s)) for s in sources], device=device)
     if plan.kind == "beam":
         width = max(plan.width, plan.nbest)
         return beam(model, source, mask, limits, plan.rules, width, plan.length_penalty)

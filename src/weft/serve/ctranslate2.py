@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,7 +42,7 @@ class Translator:
         if not sources:
             return []
         lines = [[*(self._source[i] for i in ids), self._source[END]] for ids in sources]
-        limits = [math.ceil(plan.longest_ratio * len(ids)) + plan.longest_extra for ids in sources]
+        limits = [plan.longest(len(ids)) for ids in sources]
         width = 1 if plan.kind == "greedy" else max(plan.width, plan.nbest)
         prefix = [self._target[i] for i in plan.rules.prefix]
         found = self._package.translate_batch(
