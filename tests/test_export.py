@@ -141,6 +141,10 @@ def test_new_weights_are_exported_anew(tmp_path: Path) -> None:
     (run.path / "best").unlink()
     (run.path / "best").symlink_to("checkpoints/step-999999")
     assert not is_fresh(run.folder)
+    facts = run.path / "ctranslate2" / exporting.FACTS
+    facts.write_text(facts.read_text(encoding="utf-8").replace("float32", "int8"), encoding="utf-8")
+    translator(run.folder, run.predictor)
+    assert '"int8"' in facts.read_text(encoding="utf-8"), "in the format that was asked for"
 
 
 def test_auto_takes_only_what_loses_nothing_and_is_whole(weft: Weft, tmp_path: Path) -> None:

@@ -85,10 +85,10 @@ def why_not(predictor: Predictor, plan: Plan, each_symbol: bool) -> tuple[str, s
 
 
 def translator(folder: RunFolder, predictor: Predictor) -> Translator:
-    """The run's exported model, made if it is not there or older than the run's best weights."""
+    """The run's exported model; made if there is none, and anew, in its format, if the best weights are newer."""
     out = folder.path / FOLDER
     if not is_fresh(folder):
-        exporting.export(predictor, folder.path, out)
+        exporting.export(predictor, folder.path, out, _facts(folder).get("format", "float32"))
     return Translator(out, predictor)
 
 
