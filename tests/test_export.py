@@ -68,7 +68,7 @@ def test_both_engines_say_the_same(positions: str, norm: str, tmp_path: Path) ->
 
 def scored_by_torch(made: Predictor, source: str, target: str) -> float:
     """The log-probability of a target's symbols and its end."""
-    return -made.loss([Pair(source, target)]) * (len(target) + 1)
+    return -made.forced([Pair(source, target)])["loss"] * (len(target) + 1)
 
 
 def test_a_prefix_and_several_outputs(tmp_path: Path) -> None:

@@ -37,16 +37,16 @@ def command(pairs: Path, out: Path, steps: int, *more: str) -> list[str]:
     return ["-m", "weft", "train", str(pairs), "--out", str(out), "--steps", str(steps), *settings, *more]
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "dumb"}
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "dumb", **more}
 
 
-def start(arguments: list[str], launcher: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+def start(arguments: list[str], launcher: tuple[str, ...] = (), **more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, *launcher, *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=environment(),
+        env=environment(**more),
         start_new_session=True,
     )
 

@@ -21,9 +21,8 @@ from weft.learn.budget import parse_seconds
 from weft.learn.folder import RunFolder
 from weft.learn.report import Log, Reporter
 from weft.learn.report import reporter as speaking_reporter
-from weft.learn.validate import Validator
 from weft.opening import Job
-from weft.score.metrics import score, signatures
+from weft.score.metrics import signatures
 from weft.score.significance import Comparison, paired_bootstrap
 from weft.serve.predictor import Prediction, Predictor
 from weft.settings import Layer, compose, put, read_file, read_overrides
@@ -132,15 +131,8 @@ class Run:
         pairs = listed_pairs(pairs) or []
         if not pairs:
             raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
-        predictor = self.predictor
-        validator = Validator.of(pairs, predictor.source, predictor.target, self.spec.train.batch_tokens)
-        plan, references = predictor.plan(self.search(search)), [[pair.target] for pair in pairs]
-        if predictor.others:
-            outputs = [found.text for found in predictor.predict(pairs, plan, tick=tick)]
-            metrics = {"loss": predictor.loss(pairs), **score(outputs, references)}
-            return Evaluation(metrics, len(pairs), outputs, signatures(references))
-        found = validator.evaluate(predictor.model, plan, predictor.device, tick)
-        return Evaluation(found.metrics, found.pairs, found.outputs, signatures(references))
+        found = self.predictor.evaluate(pairs, self.predictor.plan(self.search(search)), tick)
+        return Evaluation(found.metrics, found.pairs, found.outputs, signatures([[pair.target] for pair in pairs]))
 
     def __repr__(self) -> str:
         return f"<weft run {self.path}: {self._headline()}>"

@@ -53,6 +53,11 @@ def _check_head(spec: Spec) -> None:
         raise ValueError(
             "train.select=accuracy counts next symbols, and head.kind=ctc says none; choose exact, cer or loss"
         )
+    if all(alone) and spec.train.members > 1:
+        raise ValueError(
+            f"train.members={spec.train.members} choose each next symbol together, and head.kind=ctc says none; "
+            "leave train.members out, or use head.kind=tokens"
+        )
     idle = [name for name, part in (("bridge", Bridge()), ("feeding", Feeding())) if getattr(spec, name) != part]
     if all(alone) and idle:
         what = f"{' and '.join(idle)} would do nothing with head.kind=ctc, which has no decoder"

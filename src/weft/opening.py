@@ -69,12 +69,12 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
     if job.init:
         _check_tag(composed.spec.data, source, job.init)
         _check_known(prepared, source, target, job.init, reporter)
-    corpus = prepared.corpus(source, target)
+    corpus = prepared.corpus(source, target, composed.spec.data.invented)
     _say_notes(prepared, corpus, composed.spec, reporter)
     folder.create()
     with folder.locked():
         folder.write_tokenisers(source, target)
-        folder.write_facts(_facts(job, folder, prepared, corpus))
+        folder.write_facts(_facts(job, folder, prepared, corpus, composed.spec.data.invented))
         folder.write_spec(composed.spec, composed.origins, chosen.reasons)
     _say_choices(chosen.reasons, composed, reporter)
     return Ready(composed.spec, source, target, corpus, prepared)
@@ -162,7 +162,7 @@ def _check_known(prepared: Prepared, source: Tokeniser, target: Tokeniser, init:
         reporter.note(f"tags or features that {init} does not know: {' '.join(missing[:5])}")
 
 
-def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus) -> dict[str, Any]:
+def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, invented: int) -> dict[str, Any]:
     return {
         "weft": weft.__version__,
         "folder": str(folder.path),
@@ -170,7 +170,8 @@ def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus) -> d
         "valid": _absolute(job.valid),
         "fingerprint": prepared.fingerprint,
         "valid_fingerprint": prepared.valid_fingerprint,
-        "training_pairs": len(corpus),
+        "training_pairs": sum(1 for _ in prepared.training()) if invented else len(corpus),
+        "invented_pairs": invented,
         "valid_pairs": len(prepared.valid),
         "source_tabs": "\t" in prepared.survey.source.characters,
         "init": str(job.init) if job.init else None,
@@ -237,7 +238,7 @@ def go_on(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter)
     )
     _check_same_data(folder, prepared)
     source, target = folder.read_tokenisers()
-    return Ready(spec, source, target, prepared.corpus(source, target), prepared)
+    return Ready(spec, source, target, prepared.corpus(source, target, spec.data.invented), prepared)
 
 
 def _changed(spec: Spec, job: Job) -> list[str]:

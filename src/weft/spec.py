@@ -44,6 +44,8 @@ class Data(Part):
     """Where the tag stands: before the source, after it, or as the first symbol that the decoder reads."""
     hold_out: Share = 0.05
     """The share of the training pairs kept aside for validation when no file is given (at most 1,000 pairs)."""
+    invented: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    """Pairs to make up from the training pairs: what a source and its target share gets other letters in both."""
     on_bad_line: Literal["stop", "skip"] = "stop"
     """What a row that cannot be used does (--on-bad-line)."""
     longest: Count = 20_000
@@ -256,6 +258,8 @@ class Train(Part):
     """How many times the model is validated, spread over the budget (of time: fewer if it would take a fifth of it)."""
     valid_pairs: Count = 1000
     """The most validation pairs that are decoded each time, evenly spread."""
+    members: Annotated[int, Field(ge=1, le=64)] = 1
+    """How many models are trained, with different seeds, to predict together; a budget of time is shared by all."""
     seed: Annotated[int, Field(ge=0)] = 1
     """The seed of everything random."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

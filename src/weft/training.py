@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,11 @@ from weft.learn.room import check_room
 from weft.learn.validate import Validator
 from weft.learn.world import World, join_world
 from weft.look.card import card
-from weft.nn.model import Model
+from weft.members import PATIENCE, Among, Beside, shares, side_by_side, spec_of
 from weft.opening import Job, Ready, asked_for, go_on, start
 from weft.score.metrics import signatures
-from weft.serve.predictor import Predictor, best_weights, make_plan
+from weft.serve.predictor import Predictor, make_plan
+from weft.spec import Spec, Train
 
 SECONDS_BETWEEN_PICTURES = 30.0
 FINAL_PAIRS = 2000  # validation pairs that the finished model is scored on
@@ -48,7 +51,7 @@ def run_job(job: Job, reporter: Reporter) -> Path:
                     ready = start(job, asked, folder, pairs, reporter)
             with _locked_by_first(folder, world):
                 try:
-                    _train(ready, folder, world, reporter, job.init)
+                    _train(ready, folder, world, reporter, job, pairs)
                 except Exception as error:
                     if world.first and not going_on:
                         folder.give_up()
@@ -59,8 +62,8 @@ def run_job(job: Job, reporter: Reporter) -> Path:
     return folder.path
 
 
-def _locked_by_first(folder: RunFolder, world: World) -> AbstractContextManager[None]:
-    return folder.locked() if world.first else nullcontext()
+def _locked_by_first(folder: RunFolder, world: World, patience: float = 0.0) -> AbstractContextManager[None]:
+    return folder.locked(patience) if world.first else nullcontext()
 
 
 def _check_start(job: Job, folder: RunFolder) -> None:
@@ -82,9 +85,80 @@ def _default_out(job: Job) -> Path:
     return next(p for n in range(2, 10_000) if not (p := Path(f"{first}-{n}")).exists())
 
 
-def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, init: Path | None) -> None:
-    spec = ready.spec
+def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, job: Job, pairs: Sequence[str]) -> None:
+    """The run's models, and what is written when they are done."""
     give_back()  # what reading and encoding needed
+    members, at_once = ready.spec.train.members, side_by_side(ready.spec, world)
+    if members == 1:
+        trainer = _train_one(ready, folder, world, reporter, job.init)
+    else:
+        if world.first:
+            _make_members(ready, folder, at_once)
+        mine, *others = shares(members, at_once)
+        how = f"{at_once} side by side" if at_once > 1 else "one after the other"
+        reporter.note(f"{members} models, which predict together, are trained {how}; this tells of the first")
+        threads = torch.get_num_threads()
+        with Beside(folder, others, pairs) as beside:
+            torch.set_num_threads(mine.threads)
+            trainers = _train_some(ready, folder, mine.numbers, world, reporter, job.init)
+            beside.wait()
+        torch.set_num_threads(threads)
+        trainer = trainers[0]
+    give_back()  # what the steps needed
+    if world.first:
+        _finish(ready, folder, trainer)
+
+
+def _make_members(ready: Ready, folder: RunFolder, at_once: int) -> None:
+    """The folders of the other models, each a run of its own."""
+    for number in range(2, ready.spec.train.members + 1):
+        member = folder.member(number)
+        if not member.is_run:
+            member.create()
+            member.write_tokenisers(ready.source, ready.target)
+            member.write_facts({**folder.read_facts(), "folder": str(member.path)})
+            member.write_spec(spec_of(ready.spec, number, at_once), folder.read_choices()["origins"], [])
+
+
+def train_members(folder: RunFolder, numbers: Sequence[int], pairs: Sequence[str], reporter: Reporter) -> None:
+    """Train, or go on training, some models of a run that another process has opened."""
+    with join_world(folder.read_spec().train.device) as world:
+        ready = go_on(Job(), folder, pairs, reporter)
+        _train_some(ready, folder, numbers, world, reporter)
+
+
+def _train_some(
+    ready: Ready,
+    folder: RunFolder,
+    numbers: Sequence[int],
+    world: World,
+    reporter: Reporter,
+    init: Path | None = None,
+) -> list[Trainer]:
+    trainers = []
+    seconds = folder.member(2).read_spec().train.budget_seconds
+    for done, number in enumerate(numbers):
+        if done:
+            reporter.note(f"now model {number}")
+        told = Among(reporter, done, len(numbers), seconds)
+        member = folder.member(number) if number > 1 else folder
+        own = replace(ready, spec=_own_spec(ready.spec, number, folder))
+        with _locked_by_first(member, world, PATIENCE) if number > 1 else nullcontext():
+            trainers.append(_train_one(own, member, world, told, init))
+    return trainers
+
+
+def _own_spec(spec: Spec, number: int, folder: RunFolder) -> Spec:
+    """As it was settled when the members' folders were made, wherever the run goes on."""
+    if number > 1:
+        return folder.member(number).read_spec()
+    second = folder.member(2).read_spec().train
+    train = spec.train.model_copy(update={"members": 1, "budget_seconds": second.budget_seconds})
+    return spec.model_copy(update={"train": train})
+
+
+def _train_one(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, init: Path | None) -> Trainer:
+    spec = ready.spec
     make = partial(model_of, spec, ready.source, ready.target)
     check_room(make, spec, world.device)
     torch.manual_seed(spec.train.seed)
@@ -94,9 +168,7 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, in
     trainer = Trainer(spec, model, ready.corpus, validator, greedy, folder, world, reporter)
     _restore(trainer, folder, world, reporter, init)
     trainer.run(Curves(folder))
-    give_back()  # what the steps needed
-    if world.first:
-        _finish(ready, folder, model, validator, trainer, reporter)
+    return trainer
 
 
 def _restore(trainer: Trainer, folder: RunFolder, world: World, reporter: Reporter, init: Path | None) -> None:
@@ -109,7 +181,7 @@ def _restore(trainer: Trainer, folder: RunFolder, world: World, reporter: Report
         if world.first:
             log.cut(0)
         if init is not None:
-            snapshot.put_weights(Predictor.load(init).model.state_dict(), trainer.model)
+            snapshot.put_weights(Predictor.load(init, alone=True).model.state_dict(), trainer.model)
             trainer.average.reset()
         return
     if saved.progress.processes != world.size:
@@ -121,16 +193,14 @@ def _restore(trainer: Trainer, folder: RunFolder, world: World, reporter: Report
     trainer.restore(saved)
 
 
-def _finish(
-    ready: Ready, folder: RunFolder, model: Model, validator: Validator, trainer: Trainer, reporter: Reporter
-) -> None:
-    """Score the best checkpoint by the run's own search, and write the card and the curves."""
+def _finish(ready: Ready, folder: RunFolder, trainer: Trainer) -> None:
+    """Score the best weights by the run's own search, and write the card and the curves."""
     log = Log(folder.log)
     final = log.last()
     if final.get("kind") != "final":
-        final = _final_scores(ready, folder, model, validator, trainer)
+        final = _final_scores(ready, folder, trainer)
         log.write(final)
-    facts = {**folder.read_facts(), "parameters": model.parameter_count}
+    facts = {**folder.read_facts(), "parameters": final["parameters"]}
     folder.write("README.md", card(folder.path.name, ready.spec, facts, folder.read_choices()["reasons"], final))
     Curves(folder).draw()
 
@@ -152,13 +222,12 @@ class Curves:
         draw_curves(self._folder.log, self._folder.path / "curves.png", self._folder.path.name)
 
 
-def _final_scores(
-    ready: Ready, folder: RunFolder, model: Model, validator: Validator, trainer: Trainer
-) -> dict[str, Any]:
+def _final_scores(ready: Ready, folder: RunFolder, trainer: Trainer) -> dict[str, Any]:
     progress, spec = trainer.progress, ready.spec
-    snapshot.put_weights(best_weights(folder), model)
-    part = validator.part(_affordable(trainer, len(validator.pairs)))
-    found = part.evaluate(model, make_plan(spec.search, ready.target), trainer.world.device)
+    predictor = Predictor.load(folder.path)
+    valid = Validator.of(ready.prepared.valid, ready.source, ready.target, spec.train.batch_tokens)
+    part = valid.part(_affordable(trainer, len(valid.pairs), spec.train))
+    found = predictor.evaluate(part.pairs, make_plan(spec.search, ready.target))
     search = spec.search
     return {
         "kind": "final",
@@ -166,21 +235,22 @@ def _final_scores(
         "steps": progress.step,
         **found.metrics,
         "pairs": found.pairs,
-        "of": len(validator.pairs),
+        "of": len(valid.pairs),
         "metric": spec.train.select,
         "search": f"beam {search.width}" if search.kind == "beam" else search.kind,
         "signatures": signatures([[pair.target] for pair in part.pairs]),
-        "parameters": model.parameter_count,
+        "models": 1 + len(predictor.others),
+        "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),
         "examples": [[e.source, e.wanted, e.said] for e in found.examples(part.pairs, 6)],
         "seconds": round(progress.seconds, 2),
     }
 
 
-def _affordable(trainer: Trainer, pairs: int) -> int:
+def _affordable(trainer: Trainer, pairs: int, train: Train) -> int:
     """How many validation pairs can be decoded in what is left of the budget; without a clock, FINAL_PAIRS."""
     wanted = min(pairs, FINAL_PAIRS)
-    each = trainer.progress.evaluation_seconds / max(1, len(trainer.validator.pairs))
-    if trainer.budget.seconds is None or each == 0:
+    each = train.members * trainer.progress.evaluation_seconds / max(1, len(trainer.validator.pairs))
+    if trainer.budget.seconds is None or train.budget_seconds is None or each == 0:
         return wanted
-    left = max(trainer.budget.seconds - trainer.progress.seconds, 0.02 * trainer.budget.seconds)
+    left = max(trainer.budget.seconds - trainer.progress.seconds, 0.02 * train.budget_seconds)
     return max(min(wanted, 20), min(wanted, math.floor(left / (each * (FINAL_EVALUATIONS - 1)))))

@@ -23,6 +23,7 @@ from weft.core.kinds import Pair
 from weft.data.corpus import Corpus, is_corpus, write_corpus
 from weft.data.files import size_of
 from weft.data.formats import kind_of
+from weft.data.invent import with_invented
 from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
 from weft.data.survey import FEWEST_PAIRS, Survey, place, survey
 from weft.data.tokens import Tokeniser, from_json, learn
@@ -155,10 +156,14 @@ class Prepared:
             pairs = islice(pairs, 0, None, max(1, -(-self.survey.pairs // SUBWORD_ROWS)))
         return (pair.source if side == "source" else pair.target for pair in pairs)
 
-    def corpus(self, source: Tokeniser, target: Tokeniser) -> Corpus:
-        """The training pairs, encoded."""
-        folder = self.folder / f"corpus-{_digest([source.to_json(), target.to_json()])}"
-        return Corpus(folder) if is_corpus(folder) else write_corpus(self.training("encoding"), source, target, folder)
+    def corpus(self, source: Tokeniser, target: Tokeniser, invented: int = 0) -> Corpus:
+        """The training pairs, encoded, and so many that are made up from them."""
+        key = [source.to_json(), target.to_json(), *([invented] if invented else [])]
+        folder = self.folder / f"corpus-{_digest(key)}"
+        if is_corpus(folder):
+            return Corpus(folder)
+        pairs = self.training("encoding")
+        return write_corpus(with_invented(list(pairs), invented) if invented else pairs, source, target, folder)
 
     def repeats(self) -> int:
         """How many validation pairs are training pairs too."""

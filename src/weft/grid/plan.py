@@ -193,7 +193,7 @@ def _sized(cell: Cell, base: Base, prepared: Prepared, asked: Asked) -> Cell:
         layers = layers.changed(widths)
     if asked.tokens is not None:
         spec = layers.compose()
-        corpus = prepared.corpus(*learn_tokenisers(prepared, spec))
+        corpus = prepared.corpus(*learn_tokenisers(prepared, spec), spec.data.invented)
         epochs = epochs_for(asked.tokens, corpus, spec.train.batch_tokens)
         layers = layers.changed({"train.epochs": epochs})
     return Cell(cell.variant, layers, widths)

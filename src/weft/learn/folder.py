@@ -7,10 +7,11 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
@@ -37,6 +38,15 @@ class RunFolder:
     @property
     def is_run(self) -> bool:
         return self.spec_file.is_file()
+
+    def member(self, number: int) -> RunFolder:
+        """The folder of another model of the run: from 2, as the first is the run itself."""
+        return RunFolder(self.path / "members" / str(number))
+
+    def trained_members(self) -> list[RunFolder]:
+        """Those that have something to predict with."""
+        found = (self.path / "members").glob("*/checkpoints/step-*")
+        return [self.member(number) for number in sorted({int(path.parent.parent.name) for path in found})]
 
     def check_free(self) -> None:
         """Refuse a folder that is in use for something else."""
@@ -71,7 +81,8 @@ class RunFolder:
     def give_up(self) -> None:
         """A start that failed before its first checkpoint leaves the folder free for another try."""
         if not any(self.checkpoints.glob("step-*")):
-            shutil.rmtree(self.checkpoints, ignore_errors=True)
+            for path in (self.checkpoints, self.path / "members"):
+                shutil.rmtree(path, ignore_errors=True)
             for path in (self.spec_file, self.log, self.path / "curves.png"):
                 path.unlink(missing_ok=True)
 
@@ -97,21 +108,25 @@ class RunFolder:
             )
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Nobody else trains in this folder meanwhile; the lock ends with the process, however that ends."""
+    def locked(self, patience: float = 0.0) -> Iterator[None]:
+        """Nobody else trains in this folder meanwhile; the lock ends with the process, however that ends.
+
+        `patience`: the seconds in which one that has it may finish.
+        """
         try:
             file = (self.path / "lock").open("a+")
         except OSError as error:
             raise self._unusable(error) from None
+        until = time.monotonic() + patience
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UserError(
-                    "another process is training in this run folder",
-                    str(self.path),
-                    "wait for it, or choose another --out",
-                ) from None
+            while not _take(file):
+                if time.monotonic() > until:
+                    raise UserError(
+                        "another process is training in this run folder",
+                        str(self.path),
+                        "wait for it, or choose another --out",
+                    )
+                time.sleep(0.1)
             yield
 
     def write_spec(self, spec: Spec, origins: Mapping[str, str], reasons: list[list[str]]) -> None:
@@ -191,6 +206,14 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(self.path / name)
+
+
+def _take(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _unreadable(what: str, path: Path, error: Exception) -> UserError:

@@ -22,8 +22,10 @@ from weft.learn import checkpoint, snapshot
 from weft.learn.folder import RunFolder
 from weft.learn.model import model_of
 from weft.learn.objectives import CrossEntropy
+from weft.learn.validate import Evaluation, Validator
 from weft.learn.world import pick_device
 from weft.nn.model import Aligned, Seq2Seq
+from weft.score.metrics import score
 from weft.search.decode import Plan, Searched, Source, decode
 from weft.search.ensemble import Ensemble
 from weft.search.rules import Rules
@@ -87,15 +89,18 @@ class Predictor:
         self.engine: Engine | None = None  # that searches instead of torch
 
     @classmethod
-    def load(cls, run: str | Path) -> Predictor:
-        """The best weights of a run folder."""
+    def load(cls, run: str | Path, alone: bool = False) -> Predictor:
+        """The best weights of a run folder, together with those of its other models, or of the first `alone`."""
         folder = RunFolder(run)
         spec = folder.read_spec()
         source, target = folder.read_tokenisers()
         device = pick_device(spec.train.device)
         model = model_of(spec, source, target)
         snapshot.put_weights(best_weights(folder), model)
-        return cls(spec, source, target, model.to(device).eval(), device)
+        made = cls(spec, source, target, model.to(device).eval(), device)
+        for member in [] if alone else folder.trained_members():
+            made.join(cls.load(member.path), str(member.path))
+        return made
 
     def unseen_marks(self, pairs: Iterable[Pair]) -> set[str]:
         """The tags and features that training never saw."""
@@ -112,7 +117,7 @@ class Predictor:
                 where,
                 "use runs that were trained on the same pairs with the same target settings",
             )
-        self.others.append(other)
+        self.others += [other, *other.others]
 
     def plan(self, search: Search | None = None, nbest: int = 1, prefix: str = "") -> Plan:
         if prefix and isinstance(self.model, Aligned):
@@ -156,19 +161,32 @@ class Predictor:
             return self.model
         return Ensemble([p.model for p in (self, *self.others) if isinstance(p.model, Seq2Seq)])
 
+    def evaluate(
+        self, pairs: Sequence[Pair], plan: Plan | None = None, tick: Callable[[int], None] | None = None
+    ) -> Evaluation:
+        """Decode the pairs' sources and compare with their targets."""
+        plan = plan or self.plan()
+        if not self.others:
+            validator = Validator.of(pairs, self.source, self.target, self.spec.train.batch_tokens)
+            return validator.evaluate(self.model, plan, self.device, tick)
+        outputs = [found.text for found in self.predict(pairs, plan, tick=tick)]
+        metrics = {**self.forced(pairs), **score(outputs, [[pair.target] for pair in pairs])}
+        return Evaluation(metrics, outputs, len(pairs))
+
     @torch.inference_mode()
-    def loss(self, pairs: Sequence[Pair], batch_lines: int = 64) -> float:
-        """Of the runs together: nats per target symbol."""
-        total = count = 0.0
+    def forced(self, pairs: Sequence[Pair], batch_lines: int = 64) -> dict[str, float]:
+        """Of the models together, given the right symbols so far: `loss` and `accuracy` as Validator has them."""
+        total = count = right = 0.0
         targets = self.target.encode_all([pair.target for pair in pairs])
         for first in range(0, len(pairs), batch_lines):
             some = slice(first, first + batch_lines)
             for_each = [Batch.of(p.source.encode_sources(pairs[some]), targets[some]) for p in (self, *self.others)]
             said = [p.model(b.to(p.device)).log_probs for p, b in zip((self, *self.others), for_each)]
-            mean = Emission(torch.logsumexp(torch.stack(said), 0))
-            loss = CrossEntropy()(mean, for_each[0].to(self.device))
+            mean, batch = Emission(torch.logsumexp(torch.stack(said), 0)), for_each[0].to(self.device)
+            loss = CrossEntropy()(mean, batch)
             total, count = total + float(loss.total), count + float(loss.count)
-        return total / max(1.0, count)
+            right += float(((mean.logits.argmax(-1) == batch.wanted) & batch.target_mask).sum())
+        return {"loss": total / max(1.0, count), "accuracy": 100 * right / max(1.0, count)}
 
     def _output(self, hypothesis: Hypothesis) -> Output:
         names = (*self.target.show(hypothesis.ids), "<end>")

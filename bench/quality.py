@@ -1,0 +1,268 @@
+"""How good is `weft train` with no settings at all? Public tasks, each beside what published systems reach.
+
+    python bench/quality.py                             # the whole table: about nine hours, resumable
+    python bench/quality.py --task g2p-2020 --task scan # some of it
+    python bench/quality.py --task g2p-2020/hin --budget 2m --set decoder.cell=gru   # a trial, kept out of the table
+    python bench/quality.py --table                     # docs/quality.md from what is there
+
+A set is trained with `--valid` and `--budget` alone (and `--features` where the data have tags) and evaluated with
+`weft evaluate`; the result is one line in quality.jsonl. A set that has its line for this budget is not made again
+without `--again`; a run that was broken off goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS, PAGE = HERE / "quality.jsonl", HERE.parent / "docs" / "quality.md"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a task is to reach on average over its sets: at most (errors) or at least (everything else)."""
+
+    reach: float | None = None
+    beyond: float | None = None
+
+
+@dataclass(frozen=True)
+class Set:
+    """Files to learn from, to validate on and to be judged on; `flags` say what the columns are."""
+
+    train: str
+    valid: str
+    test: str = ""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def judged_on(self) -> str:
+        return self.test or self.valid
+
+
+@dataclass(frozen=True)
+class Task:
+    title: str
+    metric: str  # wer, exact or bleu
+    budget: str
+    sets: dict[str, Set]
+    goal: Goal
+    others: str = ""
+
+
+def g2p(year: str, level: str, languages: str) -> dict[str, Set]:
+    folder = f"g2p_sigmorphon{year}/data"
+    train, dev = (
+        (f"{level}/{{}}_train.tsv", f"{level}/{{}}_dev.tsv") if level else ("train/{}_train.tsv", "dev/{}_dev.tsv")
+    )
+    return {l: Set(f"{folder}/{train.format(l)}", f"{folder}/{dev.format(l)}") for l in languages.split()}
+
+
+def inflection(size: str) -> dict[str, Set]:
+    folder, tags = "inflection_conll2017", ("--features", "3")
+    names = ("english", "german", "spanish", "russian")
+    return {n: Set(f"{folder}/{n}-train-{size}", f"{folder}/{n}-dev", flags=tags) for n in names}
+
+
+HISTORICAL = ("german-anselm", "german-ridges", "hungarian-hgds", "icelandic-icepahc", "portuguese-ps19",
+              "slovene-goo300k-bohoric")  # fmt: skip
+MULTI30K = Set("multi30k/train.en:multi30k/train.de", "multi30k/val.en:multi30k/val.de",
+               "multi30k/flickr2016.en:multi30k/flickr2016.de")  # fmt: skip
+TATOEBA = Set("tatoeba_en_fr/train.tsv", "tatoeba_en_fr/dev.tsv", "tatoeba_en_fr/test.tsv")
+DJANGO = Set("django/train.anno:django/train.code", "django/dev.anno:django/dev.code")
+
+TASKS = {
+    "g2p-2020": Task("words to phones, 3,600 pairs", "wer", "10m", g2p("2020", "", "ady gre hin rum"), Goal(15.5, 14),
+                     "LSTM baseline 16.1, Transformer 17.2"),
+    "g2p-2021": Task("words to phones, 8,000 pairs", "wer", "10m",
+                     g2p("2021", "medium", "arm_e bul dut fre geo hun jpn_hira"), Goal(8.5, 7.5), "ensemble baseline 7.9"),
+    "g2p-english": Task("English words to phones, 33,344 pairs", "wer", "30m", g2p("2021", "high", "eng_us"), Goal(43, 40),
+                        "ensemble baseline 41.9"),
+    "inflection-low": Task("inflection, 100 pairs", "exact", "5m", inflection("low"), Goal(59, 65), "rules 59"),
+    "inflection-medium": Task("inflection, 1,000 pairs", "exact", "10m", inflection("medium"), Goal(85, 88), "rules 80.9"),
+    "inflection-high": Task("inflection, 10,000 pairs", "exact", "20m", inflection("high"), Goal(94, 95.5), "rules 88.4"),
+    "histnorm": Task("historical spelling, 10,000 tokens", "exact", "10m",
+                     {n: Set(f"histnorm/{n}.train.tsv#10000", f"histnorm/{n}.dev.tsv") for n in HISTORICAL}, Goal(77, 79),
+                     "NMT 75.4, statistical MT with a language model 79.0"),
+    "translit": Task("transliteration", "exact", "15m",
+                     {n: Set(f"translit_wd/{n}.train.tsv", f"translit_wd/{n}.dev.tsv") for n in ("russian", "korean")}, Goal()),
+    "scan-simple": Task("commands to actions, random split", "exact", "10m",
+                        {"simple": Set("scan/tasks_train_simple.txt", "")}, Goal(99.5, 99.9)),
+    "scan-others": Task("commands to actions, within the other training sets", "exact", "10m",
+                        {n: Set(f"scan/tasks_train_{n}.txt", "") for n in ("length", "addprim_jump")}, Goal()),
+    "multi30k-20m": Task("English to German captions", "bleu", "20m", {"en-de": MULTI30K}, Goal(32, 34)),
+    "multi30k-60m": Task("English to German captions", "bleu", "60m", {"en-de": MULTI30K}, Goal(36, 38)),
+    "tatoeba": Task("English to French sentences", "bleu", "30m", {"en-fr": TATOEBA}, Goal()),
+    "django": Task("English to Python", "exact", "30m", {"django": DJANGO}, Goal(45, 60), "NMT 45.1, tranX 77.2"),
+}  # fmt: skip
+
+
+def prepared(name: str, given: Set, data: Path, folder: Path) -> Set:
+    """The set with its files where Weft can read them: the first rows of a corpus, or SCAN's lines as TSV."""
+    if given.train.endswith(".txt"):
+        return scan_files(name, data / given.train, folder)
+    if "#" in given.train:
+        path, rows = given.train.split("#")
+        lines = [line for line in (data / path).read_text(encoding="utf-8").split("\n") if line]
+        short = folder / f"{Path(path).stem}.{rows}.tsv"
+        short.write_text("\n".join(lines[: int(rows)]) + "\n", encoding="utf-8")
+        return Set(str(short), absolute(given.valid, data), flags=given.flags)
+    return Set(*(absolute(files, data) for files in (given.train, given.valid, given.test)), flags=given.flags)
+
+
+def absolute(files: str, data: Path) -> str:
+    return ":".join(str(data / part) for part in files.split(":")) if files else ""
+
+
+def scan_files(name: str, path: Path, folder: Path) -> Set:
+    """One line in twenty kept aside, the rest to learn from."""
+    pairs = [re.match(r"IN: (.*) OUT: (.*)", line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = [f"{pair[1]}\t{pair[2]}\n" for pair in pairs if pair]
+    train, aside = folder / f"scan-{name}.train.tsv", folder / f"scan-{name}.aside.tsv"
+    train.write_text("".join(row for n, row in enumerate(rows) if n % 20), encoding="utf-8")
+    aside.write_text("".join(row for n, row in enumerate(rows) if n % 20 == 0), encoding="utf-8")
+    return Set(str(train), str(aside))
+
+
+def weft(words: list[str], log: Path, threads: int | None) -> str:
+    """What a command of Weft writes on stdout; its messages go to a file."""
+    own = {**os.environ} | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
+    with log.open("a", encoding="utf-8") as messages:
+        done = subprocess.run([sys.executable, "-m", "weft", *words], env=own, stdout=subprocess.PIPE, stderr=messages)
+    if done.returncode:
+        raise SystemExit(f"weft {words[0]} ended with {done.returncode}; its messages are in {log}")
+    return done.stdout.decode()
+
+
+def make(task: str, name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Trains and evaluates one set; the line that tells of it."""
+    budget = options.budget or TASKS[task].budget
+    trial = "" if not options.set else "-" + re.sub(r"[^\w.=-]+", "_", "-".join(options.set))
+    folder = options.folder / f"{task}-{name}-{budget}{trial}-{options.seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    files, run, log = (
+        prepared(name, TASKS[task].sets[name], options.data, folder),
+        folder / "run",
+        folder / "messages.txt",
+    )
+    if options.again:
+        shutil.rmtree(run, ignore_errors=True)
+    sets = [word for setting in options.set for word in ("--set", setting)]
+    words = ["train", files.train, "--valid", files.valid, "--budget", budget, "--out", str(run), *files.flags, *sets]
+    began = time.time()
+    weft([*words, "--seed", str(options.seed), *(["--resume"] if run.exists() else [])], log, options.threads)
+    trained = time.time() - began
+    found = json.loads(weft(["evaluate", str(run), files.judged_on, "--json"], log, options.threads))
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    final = next(line for line in reversed(lines) if line["kind"] == "final")
+    score = 100 - found["exact"] if TASKS[task].metric == "wer" else found[TASKS[task].metric]
+    return {
+        "task": task, "set": name, "budget": budget, "settings": options.set, "seed": options.seed,
+        "metric": TASKS[task].metric, "score": round(score, 2), "parameters": final["parameters"],
+        "pairs": found["pairs"], "steps": final["steps"], "seconds": round(trained), "threads": options.threads,
+        "at": time.strftime("%Y-%m-%d %H:%M"), "commit": commit(),
+    }  # fmt: skip
+
+
+def commit() -> str:
+    words = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip()
+
+
+def results() -> list[dict[str, Any]]:
+    if not RESULTS.exists():
+        return []
+    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+
+
+def wanted(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """(task, set) for each that was asked for, each as TASK or TASK/SET."""
+    asked = options.task or list(TASKS)
+    pairs = []
+    for word in asked:
+        task, _, name = word.partition("/")
+        if task not in TASKS or (name and name not in TASKS[task].sets):
+            raise SystemExit(f"{word} is no task: there are {', '.join(TASKS)}, each also as TASK/SET")
+        pairs += [(task, n) for n in TASKS[task].sets if not name or n == name]
+    return pairs
+
+
+def table() -> str:
+    """The page: each task's mean beside its goal, and each set."""
+    last = {(r["task"], r["set"]): r for r in results() if not r["settings"] and r["budget"] == TASKS[r["task"]].budget}
+    rows = [
+        "| task | budget | metric | Weft | to reach | beyond | others (test sets) |",
+        "|---|---|---|---:|---:|---:|---|",
+    ]
+    sets = [
+        "| task | set | Weft | parameters | updates | seconds | threads | made |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
+    ]
+    for task, about in TASKS.items():
+        scores = [last[task, name]["score"] for name in about.sets if (task, name) in last]
+        mean = (
+            f"{statistics.fmean(scores):.1f}"
+            if len(scores) == len(about.sets)
+            else f"{len(scores)} of {len(about.sets)} sets"
+        )
+        goal = [format(g, "g") if g is not None else "" for g in (about.goal.reach, about.goal.beyond)]
+        rows.append(
+            f"| {task}: {about.title} | {about.budget} | {about.metric} | {mean} | {goal[0]} | {goal[1]} | {about.others} |"
+        )
+        for name in about.sets:
+            if (task, name) in last:
+                r = last[task, name]
+                sets.append(f"| {task} | {name} | {r['score']} | {r['parameters']:,} | {r['steps']:,} | {r['seconds']} "
+                            f"| {r['threads'] or 2} | {r['at']}, {r['commit']} |")  # fmt: skip
+    return "\n".join([*rows, "", *sets]) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", action="append", help="a task or TASK/SET; may be repeated [default: all]")
+    parser.add_argument("--budget", help="[default: the task's own]")
+    parser.add_argument("--set", action="append", default=[], help="a setting, for trials")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, help="of each run [default: all]")
+    parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
+    parser.add_argument("--again", action="store_true", help="also what has its line already, from the start")
+    parser.add_argument("--table", action="store_true", help="only write docs/quality.md")
+    parser.add_argument(
+        "--data", type=Path, default=Path(os.environ.get("WEFT_DATA", HERE.parent.parent / "shared" / "data"))
+    )
+    parser.add_argument("--folder", type=Path, default=HERE.parent / ".bench" / "quality")
+    options = parser.parse_args()
+    options.data, options.folder = options.data.resolve(), options.folder.resolve()
+    if not options.table:
+        have = {(r["task"], r["set"], r["budget"], tuple(r["settings"]), r["seed"]) for r in results()}
+
+        def one(pair: tuple[str, str]) -> None:
+            task, name = pair
+            key = (task, name, options.budget or TASKS[task].budget, tuple(options.set), options.seed)
+            if key in have and not options.again:
+                return
+            line = make(task, name, options)
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            print(f"{task}/{name}: {line['metric']} {line['score']}, {line['steps']} updates, {line['parameters']:,} "
+                  f"parameters, {line['seconds']} s", flush=True)  # fmt: skip
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(one, wanted(options)))
+    print(table())
+
+
+if __name__ == "__main__":
+    main()

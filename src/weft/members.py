@@ -1,0 +1,135 @@
+"""Several models of one run: the same settings with other seeds, which predict together.
+
+The first is the run itself, the others are runs of their own in RUN/members/2, 3, … A small model gains nothing from a
+second core, so models train side by side, each in its own process; the cores, and a budget of time, are shared out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from weft.core.errors import WeftError
+from weft.learn.folder import RunFolder
+from weft.learn.report import Reporter
+from weft.learn.validate import Example
+from weft.learn.world import World
+from weft.spec import Spec
+
+SEEDS_APART = 1000  # so that runs with neighbouring seeds share no model
+PATIENCE = 120.0  # seconds that a process has to save itself when it is asked to stop
+
+
+def side_by_side(spec: Spec, world: World) -> int:
+    """How many models train at once: one a core, and one alone on a GPU or among torchrun's processes."""
+    alone = world.size > 1 or world.device.type != "cpu"
+    return 1 if alone else min(spec.train.members, torch.get_num_threads())
+
+
+def spec_of(spec: Spec, number: int, at_once: int) -> Spec:
+    """The settings of one model: its seed, and its share of a budget of time."""
+    train = spec.train
+    rounds = -(-train.members // at_once)
+    seconds = None if train.budget_seconds is None else train.budget_seconds / rounds
+    own = {"members": 1, "seed": train.seed + SEEDS_APART * (number - 1), "budget_seconds": seconds}
+    return spec.model_copy(update={"train": train.model_copy(update=own)})
+
+
+@dataclass(frozen=True)
+class Share:
+    """The models that one process trains, one after the other."""
+
+    numbers: tuple[int, ...]
+    threads: int
+
+
+def shares(members: int, at_once: int) -> list[Share]:
+    """The first share is for the process that speaks to the user."""
+    threads = max(1, torch.get_num_threads() // at_once)
+    return [Share(tuple(range(first, members + 1, at_once)), threads) for first in range(1, at_once + 1)]
+
+
+class Beside:
+    """Processes that train the other shares meanwhile. They end with this one, however that ends, and save first."""
+
+    def __init__(self, folder: RunFolder, others: Sequence[Share], pairs: Sequence[str]) -> None:
+        self._folder, self._others, self._pairs = folder, others, pairs
+        self._running: list[tuple[subprocess.Popen[str], Any]] = []
+
+    def __enter__(self) -> Beside:
+        for share in self._others:
+            order = {"run": str(self._folder.path), "numbers": share.numbers, "pairs": list(self._pairs)}
+            said = tempfile.TemporaryFile("w+", encoding="utf-8")  # read when the process ends
+            process = subprocess.Popen(
+                [sys.executable, "-m", "weft.beside"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": str(share.threads)},
+                start_new_session=True,  # Ctrl-C reaches this process, which passes it on once
+            )
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(order) + "\n")
+            process.stdin.flush()  # and stays open: when it closes, this process is gone
+            self._running.append((process, said))
+        return self
+
+    def wait(self) -> None:
+        """Until all are done."""
+        for process, said in self._running:
+            if process.wait():
+                said.seek(0)
+                last = said.read().strip() or f"it ended with {process.returncode}"
+                what = f"a model that was trained beside the first could not be finished: {last}"
+                raise WeftError(what, str(self._folder.path / "members"), "go on with --resume")
+
+    def __exit__(self, *problem: object) -> None:
+        for process, _ in self._running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process, said in self._running:
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+            said.close()
+
+
+class Among:
+    """Tells of one model's training as a part of the whole run's."""
+
+    def __init__(self, reporter: Reporter, done: int, rounds: int, seconds: float | None) -> None:
+        self._reporter, self._done, self._rounds, self._seconds = reporter, done, rounds, seconds
+
+    def note(self, text: str) -> None:
+        self._reporter.note(text)
+
+    def stage(self, doing: str, rows: int, share: float) -> None:
+        self._reporter.stage(doing, rows, share)
+
+    def report(self, line: dict[str, Any]) -> None:
+        left = line["left"]
+        if left is not None:
+            later = self._rounds - self._done - 1
+            left += later * (self._seconds or left / max(1e-9, 1 - line["share"]))
+        share = (self._done + line["share"]) / self._rounds
+        self._reporter.report({**line, "share": share, "left": left})
+
+    def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
+        self._reporter.evaluation(line, examples)
+
+    def close(self) -> None:
+        self._reporter.close()

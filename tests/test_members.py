@@ -1,0 +1,140 @@
+"""Several models of one run: each is what it would be alone, and they predict, stop and go on together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import weft as package
+from commands import Weft, refused
+from conftest import SMALL, made_up_pairs
+from test_resume import command, finish, start, write_pairs
+from weft.api import Run
+from weft.core.errors import WeftError
+from weft.learn.folder import RunFolder
+from weft.learn.report import Quiet
+from weft.members import SEEDS_APART, Among, Beside, Share, shares, spec_of
+from weft.serve.predictor import Predictor, best_weights
+from weft.settings import compose
+
+MEMBERS = {**SMALL, "train.members": 3}
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    first, second = best_weights(RunFolder(one)), best_weights(RunFolder(other))
+    return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one core", "two cores"])
+def trained(request: pytest.FixtureRequest, tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Three models of twelve steps."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    out = tmp_path_factory.mktemp("members") / "run"
+    try:
+        return package.train(tiny_pairs, out=out, steps=12, settings=MEMBERS, reporter=Quiet())
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_each_model_is_what_a_run_with_its_seed_is(number: int, trained: Run, tiny_pairs: Path, tmp_path: Path) -> None:
+    seed = 1 + SEEDS_APART * (number - 1)
+    alone = package.train(tiny_pairs, out=tmp_path / "alone", steps=12, settings=SMALL, seed=seed, reporter=Quiet())
+    assert same_weights(trained.path if number == 1 else trained.path / "members" / str(number), alone.path)
+
+
+def test_they_predict_together(trained: Run) -> None:
+    lines = [source for source, _ in made_up_pairs(20)]
+    others = [trained.path / "members" / str(number) for number in (2, 3)]
+    alone = Run(trained.path)
+    alone._predictor = Predictor.load(trained.path, alone=True)
+    for other in others:
+        alone.predictor.join(Predictor.load(other), str(other))
+    together = package.load(trained.path)
+    assert len(together.predictor.others) == 2
+    assert [p.score for p in together.predict(lines)] == [p.score for p in alone.predict(lines)]
+
+
+def test_what_is_said_at_the_end_is_of_all_together(trained: Run) -> None:
+    final = package.learn.report.Log(trained.folder.log).last()
+    each = Predictor.load(trained.path, alone=True).model.parameter_count
+    assert (final["models"], final["parameters"]) == (3, 3 * each)
+    assert final["loss"] == pytest.approx(Run(trained.path).predictor.forced(_valid(trained))["loss"], rel=1e-4)
+    assert f"{3 * each:,} parameters" in (trained.path / "README.md").read_text(encoding="utf-8")
+
+
+def _valid(run: Run) -> list[package.Pair]:
+    from weft.data.prepare import Prepared
+    from weft.opening import files_of
+
+    return Prepared(files_of(run.spec.data, run.spec.data.pairs, ())).valid
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_all_end_the_same(tmp_path: Path) -> None:
+    pairs, run, more = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "killed", ("--set", "train.members=2")
+    two = {"OMP_NUM_THREADS": "2"}
+    finish(start(command(pairs, tmp_path / "whole", 300, *more), **two))
+    process = start(command(pairs, run, 300, *more), **two)
+    while not any((run / "members" / "2" / "checkpoints").glob("step-*")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)  # the other process is in a session of its own, and sees that nobody waits
+    process.communicate()
+    finish(start(command(pairs, run, 300, "--resume"), **two))
+    assert same_weights(tmp_path / "whole", run)
+    assert same_weights(tmp_path / "whole" / "members" / "2", run / "members" / "2")
+
+
+@pytest.mark.slow
+def test_sigterm_stops_all_with_everything_saved(tmp_path: Path) -> None:
+    pairs, run = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "run"
+    process = start(command(pairs, run, 100_000, "--set", "train.members=2"), OMP_NUM_THREADS="2")
+    while not (run / "members" / "2" / "log.jsonl").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert b"go on with --resume" in errors
+    for folder in (run, run / "members" / "2"):
+        assert any((folder / "checkpoints").glob("step-*"))
+        with RunFolder(folder).locked():
+            pass  # nobody trains there any more
+
+
+def test_a_process_that_fails_beside_is_told_of(tiny_run: Run, tmp_path: Path) -> None:
+    with Beside(RunFolder(tmp_path / "absent"), [Share((2,), 1)], ()) as beside:
+        with pytest.raises(WeftError, match="could not be finished: there is no such run folder"):
+            beside.wait()
+
+
+def test_shares_and_seconds() -> None:
+    spec = compose(("flag", {"train": {"members": 4, "budget_seconds": 600.0}})).spec
+    assert [share.numbers for share in shares(4, 2)] == [(1, 3), (2, 4)]
+    assert [share.numbers for share in shares(3, 1)] == [(1, 2, 3)]
+    assert spec_of(spec, 3, 2).train.budget_seconds == 300
+    assert spec_of(spec, 3, 1).train.budget_seconds == 150
+    assert spec_of(spec, 3, 2).train.members == 1
+
+
+def test_the_share_and_the_time_left_are_of_the_whole_run() -> None:
+    class Kept(Quiet):
+        def report(self, line: dict[str, object]) -> None:
+            lines.append(line)
+
+    lines: list[dict[str, object]] = []
+    Among(Kept(), 0, 2, 100.0).report({"share": 0.5, "left": 50.0})
+    Among(Kept(), 1, 2, 100.0).report({"share": 0.5, "left": 50.0})
+    assert [(line["share"], line["left"]) for line in lines] == [(0.25, 150.0), (0.75, 50.0)]
+
+
+def test_ctc_has_no_members(weft: Weft, tiny_pairs: Path) -> None:
+    done = weft("train", tiny_pairs, "--steps", 2, "--set", "head.kind=ctc", "--set", "train.members=2")
+    refused(done, "train.members=2", "head.kind=ctc")
