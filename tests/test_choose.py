@@ -100,3 +100,39 @@ def test_outputs_may_be_as_long_as_the_training_targets_were() -> None:
     found = survey([Pair("ab", "x" * 90) for _ in range(60)], 0)[0]
     spec = chosen(found)
     assert spec.search.longest_ratio * 2 + spec.search.longest_extra >= 90
+
+
+def inflected(rows: int) -> Survey:
+    stems = [f"{a}{b}{c}{d}" for a in "bdfgklmn" for b in "aeiou" for c in "klmnprst" for d in "aeiou"]
+    return survey([Pair(stem + "en", f"{stem}te") for stem in stems[:rows]], 0)[0]
+
+
+def test_few_pairs_that_copy_are_filled_up_with_made_up_ones() -> None:
+    assert chosen(inflected(100)).data.invented == 4900
+    assert chosen(inflected(1000)).data.invented == 4000
+    assert chosen(inflected(20)).data.invented == 0, "too few to know what may change"
+    assert chosen(phones()).data.invented == 0, "nothing is copied"
+    assert chosen(inflected(100), {"data": {"invented": 7}}).data.invented == 7
+
+
+def members(seconds: float, one_core: float = 1e10, cores: int = 2, given: dict[str, Any] | None = None) -> int:
+    given = {"train": {"budget_seconds": seconds}} if given is None else given
+    speed = Speed(one_core, one_core, one_core, cores)
+    return compose(("autopilot", choose(phones(), given, speed).layer), ("flag", given)).spec.train.members
+
+
+def test_time_that_one_model_cannot_use_goes_to_several() -> None:
+    counts = [members(seconds) for seconds in (1, 10, 60, 600, 86_400)]
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (1, 6)
+    assert all(count % 2 == 0 for count in counts if count > 2), "no core is left idle"
+    assert members(60, one_core=1e9) < members(60, one_core=1e11)
+
+
+@pytest.mark.parametrize("train", [{"steps": 100}, {"epochs": 10.0}])
+def test_without_a_clock_there_is_one_model(train: dict[str, Any]) -> None:
+    assert members(0, given={"train": train}) == 1
+
+
+def test_an_encoder_alone_is_one_model() -> None:
+    assert members(0, given={"head": {"kind": "ctc"}, "train": {"budget_seconds": 86_400.0}}) == 1

@@ -110,9 +110,11 @@ def test_sigterm_stops_all_with_everything_saved(tmp_path: Path) -> None:
 
 
 def test_a_process_that_fails_beside_is_told_of(tiny_run: Run, tmp_path: Path) -> None:
-    with Beside(RunFolder(tmp_path / "absent"), [Share((2,), 1)], ()) as beside:
-        with pytest.raises(WeftError, match="could not be finished: there is no such run folder"):
-            beside.wait()
+    with (
+        Beside(RunFolder(tmp_path / "absent"), [Share((2,), 1)], ()) as beside,
+        pytest.raises(WeftError, match="could not be finished: there is no such run folder"),
+    ):
+        beside.wait()
 
 
 def test_shares_and_seconds() -> None:

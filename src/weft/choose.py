@@ -17,8 +17,12 @@ from weft.settings import Layer, flatten, implied_kind, put
 DEFAULT_BUDGET_SECONDS = 600.0
 LAYERS = 3
 WIDTHS = (128, 192, 256, 384, 512)
-UPDATES = 20  # in a pass over the data, at least: what a small corpus gets
+UPDATES = 100  # in a pass over the data, at least: what a small corpus gets
 PASSES = 10  # over the data, that a Transformer should have time for
+ENOUGH = 25  # passes after which a small recurrent model gains less than a second one beside it brings
+MOST_MEMBERS = 6
+COPIED = 0.6  # of a target, from its source: above this the middle of a word does not matter
+FEW = 5000  # pairs that show it; fewer are filled up with pairs that are made up
 USE = 0.6  # the share of the machine's matrix speed that training reaches
 WORTH_HALVING = 1.5  # how many times as fast products in bfloat16 must be
 HALVES = 0.7  # the share of that speed which is left where the rest is not in bfloat16
@@ -36,6 +40,12 @@ class Choices:
         if reason:
             self.reasons.append([key, str(value), reason])
 
+    def drop(self, key: str) -> None:
+        """Leave a setting as it is by default."""
+        part, _, name = key.rpartition(".")
+        self.layer.get(part, {}).pop(name, None)
+        self.reasons = [reason for reason in self.reasons if reason[0] != key]
+
 
 def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None) -> Choices:
     """Settings for everything that matters, to go with what is `given`; without `speed` none hangs on the machine."""
@@ -48,7 +58,12 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None)
     if _family(given, both_subwords) == "transformer":
         _transformer(choices, given, _width(choices, survey, seconds, _precision(choices, given, speed)))
     else:
-        _recurrent(choices, survey, given)
+        invented = _invent(choices, survey, sides, given)
+        symbols = {
+            name: (survey.pairs + invented) * (_length(side, kind) + 1) for (name, side), kind in zip(both, sides)
+        }
+        _recurrent(choices, given, max(symbols.values()))
+        _members(choices, given, seconds, speed, symbols["target"])
     _selection(choices, running=sides[1] in ("bpe", "unigram"))
     _limits(choices, survey, sides)
     _drop_given(choices, given)
@@ -155,7 +170,12 @@ def _transformer(choices: Choices, given: Mapping[str, Any], width: int) -> None
     choices.set("train.dropout", 0.2)
 
 
-def _recurrent(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+def _length(side: SideSurvey, kind: str) -> float:
+    """The mean number of symbols in a line, cut that way; a piece of a word is about four characters."""
+    return {"characters": side.mean, "bytes": side.mean, "words": side.mean_words}.get(kind, side.mean / 4)
+
+
+def _recurrent(choices: Choices, given: Mapping[str, Any], symbols: float) -> None:
     mixed = implied_kind("encoder", given) == "transformer"
     if mixed:
         choices.set("embed.positions", "sinusoid")
@@ -166,10 +186,45 @@ def _recurrent(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> No
         choices.set("decoder.width", 256)
     for key in ("encoder.width", "embed.width"):
         choices.set(key, 256)
-    symbols = survey.pairs * max(survey.source.mean, survey.target.mean)
-    choices.set("train.batch_tokens", int(min(2048, max(256, symbols // UPDATES))))
+    choices.set("train.batch_tokens", int(min(1024, max(256, symbols // UPDATES))))
     choices.set("train.rate", 0.002)
     choices.set("train.dropout", 0.3)
+
+
+def _invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any]) -> int:
+    """Pairs that are made up where there are too few to learn copying from; how many."""
+    asked = given.get("data", {}).get("invented")
+    if asked is not None:
+        return int(asked)
+    copied = survey.relation.copied
+    if sides != ["characters", "characters"] or copied < COPIED or survey.pairs >= FEW or survey.pairs < 50:
+        return 0
+    count = FEW - survey.pairs
+    why = f"{survey.pairs:,} pairs, and {copied:.0%} of a target is copied from its source"
+    choices.set("data.invented", count, why)
+    return count
+
+
+def _members(choices: Choices, given: Mapping[str, Any], seconds: float, speed: Speed | None, symbols: float) -> None:
+    """Several models where one would have more time than it can use: together they are right more often."""
+    by_clock = not {"steps", "epochs"} & set(given.get("train", {}))
+    if speed is None or not by_clock or by_ctc(given):
+        return
+    passes = USE * speed.apart * seconds / (_recurrent_work(choices.layer, given) * symbols)
+    members = int(min(MOST_MEMBERS, passes / ENOUGH))
+    members -= members % speed.cores if members > speed.cores else 0
+    if members > 1:
+        why = f"there is time for about {passes:.0f} passes over the data, and one model needs {ENOUGH}"
+        choices.set("train.members", members, why)
+
+
+def _recurrent_work(layer: Mapping[str, Any], given: Mapping[str, Any]) -> float:
+    """Operations to learn from one target symbol and its source, as `_work` counts them; of an LSTM, roughly."""
+    said = {**dict(flatten(layer)), **dict(flatten(given))}
+    reads, writes, vector = (int(said.get(f"{part}.width", 256)) for part in ("encoder", "decoder", "embed"))
+    encoder = 2 * reads * (vector + reads / 2) * int(said.get("encoder.layers", 1))
+    decoder = 4 * writes * (vector + reads + writes) * int(said.get("decoder.layers", 1))
+    return 6 * (encoder + decoder + 3 * reads * writes)
 
 
 def _selection(choices: Choices, running: bool) -> None:
@@ -181,10 +236,8 @@ def _selection(choices: Choices, running: bool) -> None:
 
 def _limits(choices: Choices, survey: Survey, sides: list[str]) -> None:
     """How long an output may be: half as much again as the longest training target for its source."""
-    per_symbol = {"characters": survey.source.mean, "words": survey.source.mean_words}
-    targets = {"characters": survey.target.mean, "words": survey.target.mean_words}
-    fallback = survey.source.mean / 4
-    mean_ratio = targets.get(sides[1], survey.target.mean / 4) / max(1.0, per_symbol.get(sides[0], fallback))
+    source, target = (_length(side, kind) for side, kind in zip((survey.source, survey.target), sides))
+    mean_ratio = target / max(1.0, source)
     spread = survey.longest_ratio / max(1e-6, survey.target.mean / max(1.0, survey.source.mean))
     choices.set("search.longest_ratio", round(max(1.0, 1.5 * mean_ratio * min(spread, 4.0)), 2))
     choices.set("search.longest_extra", 20)

@@ -61,6 +61,12 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
         f"target equals source in {survey.same:.1%} of rows; "
         f"{survey.shared_characters:.1%} of the target's characters are in the source's alphabet"
     )
+    relation = survey.relation
+    common.show(
+        f"{relation.copied:.0%} of a target stands in its source, in the same order; "
+        f"{relation.in_order:.0%} of the steps along a target go forwards in the source; "
+        f"{relation.ambiguous:.1%} of rows have a source that has other targets, too"
+    )
     if valid:
         common.show(f"{prepared.repeats():,} of {len(prepared.valid):,} validation pairs are training pairs too")
     chosen = choose(survey, {})

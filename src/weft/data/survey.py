@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.kinds import Pair
+from weft.data.relation import Related, Relation
 from weft.data.tokens import marks_of
 
 DISTINCT_WORDS = 300_000  # beyond this many the number of distinct words is "many", and no longer counted
@@ -50,6 +51,7 @@ class Survey:
     marks: tuple[str, ...] = ()
     longest_ratio: float = 1.0  # target characters per source character, the 99.9th percentile
     same: float = 0.0  # the share of rows whose target is their source
+    relation: Relation = field(default_factory=Relation)
     hold_out_below: int = 0  # rows whose `place` is below this are kept aside
 
     @property
@@ -66,7 +68,8 @@ class Survey:
     def from_json(cls, text: str) -> Survey:
         content: dict[str, Any] = json.loads(text)
         sides = {side: SideSurvey(**content.pop(side)) for side in ("source", "target")}
-        return cls(**{**content, **sides, "marks": tuple(content["marks"])})
+        relation = Relation(**content.pop("relation"))
+        return cls(**{**content, **sides, "relation": relation, "marks": tuple(content["marks"])})
 
 
 def place(pair: Pair) -> int:
@@ -134,13 +137,14 @@ class _KeptAside:
 
 def survey(pairs: Iterable[Pair], hold_out: float) -> tuple[Survey, list[Pair]]:
     """Look at every training pair once; with it come the pairs kept aside, about the share `hold_out` (0: none)."""
-    source, target, aside = _Side(), _Side(), _KeptAside(hold_out)
+    source, target, aside, related = _Side(), _Side(), _KeptAside(hold_out), Related()
     marks: set[str] = set()
     same = 0
     for pair in pairs:
         source.add(pair.source)
         target.add(pair.target)
         aside.add(pair)
+        related.add(pair)
         marks.update(marks_of(pair))
         same += pair.source == pair.target
     ratios = np.asarray(target.lengths) / np.maximum(1, np.asarray(source.lengths))
@@ -152,5 +156,6 @@ def survey(pairs: Iterable[Pair], hold_out: float) -> tuple[Survey, list[Pair]]:
         marks=tuple(sorted(marks)),
         longest_ratio=float(np.quantile(ratios, 0.999)),
         same=same / aside.rows,
+        relation=related.result(),
         hold_out_below=threshold,
     ), kept

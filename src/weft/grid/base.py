@@ -70,6 +70,7 @@ def find_base(
     for settings in ({}, *(variant.settings for variant in variants)):
         extra = nest(settings)
         chosen = choose(survey, merge(kinds, file_layer, flag_layer, extra), speed)
+        chosen.drop("train.members")  # what is compared is one model, unless the user says otherwise
         try:
             spec = Layers(chosen.layer, file_layer, merge(flag_layer, extra)).compose()
         except Clash as error:

@@ -1,0 +1,96 @@
+"""Pairs made up from real ones, and what the survey says of how targets hang together with sources."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import weft as package
+from conftest import SMALL, made_up_pairs
+from weft.core.kinds import Pair
+from weft.data.corpus import Corpus
+from weft.data.invent import invented, stretches, with_invented
+from weft.data.prepare import Files, Prepared
+from weft.data.relation import Related, Relation, copied, in_order
+from weft.data.survey import Survey, survey
+from weft.learn.report import Quiet
+
+VERBS = [Pair(stem + "en", f"ge{stem}t", features=("V", "PST")) for stem in ("spiel", "frag", "such", "lach", "mach")]
+
+
+def test_what_both_sides_share_changes_and_the_rest_stays() -> None:
+    for made in invented(VERBS, 200, seed=1):
+        assert made.features == ("V", "PST")
+        assert made.source.endswith("en")
+        assert made.target.startswith("ge")
+        assert made.target == f"ge{made.source[:-2]}t"
+        assert made.source[-3] in "lghs", "the letter that the ending follows is a real one"
+    assert len({made.source for made in invented(VERBS, 200, seed=1)}) > 100
+
+
+def test_the_letters_are_those_of_the_sources() -> None:
+    letters = set("".join(pair.source for pair in VERBS))
+    assert {c for made in invented(VERBS, 100, seed=2) for c in made.source} <= letters
+
+
+def test_the_same_seed_makes_the_same_pairs() -> None:
+    assert list(invented(VERBS, 20, seed=3)) == list(invented(VERBS, 20, seed=3))
+    assert list(invented(VERBS, 20, seed=3)) != list(invented(VERBS, 20, seed=4))
+
+
+@pytest.mark.parametrize(("source", "target"), [("abc", "xyz"), ("", "abc"), ("ab", "ab"), ("go", "went")])
+def test_where_too_little_is_shared_nothing_is_made_up(source: str, target: str) -> None:
+    assert stretches(source, target) == []
+    assert list(invented([Pair(source, target)], 5, seed=1)) == []
+
+
+def test_real_pairs_are_repeated_until_they_are_a_fair_share() -> None:
+    both = list(with_invented(VERBS, 100))
+    assert both[:25] == VERBS * 5
+    assert len(both) == 125
+    assert list(with_invented(VERBS, 2))[:5] == VERBS
+
+
+def test_a_run_learns_from_them_and_says_how_many_are_real(tmp_path: Path) -> None:
+    words = [(f"{a}{b}{c}en", f"ge{a}{b}{c}t") for a in "bdfg" for b in "aeiou" for c in "klmnprst"]
+    run = package.train(words, out=tmp_path / "run", steps=2, settings={**SMALL, "data.invented": 50}, reporter=Quiet())
+    facts = run.folder.read_facts()
+    assert facts["invented_pairs"] == 50
+    assert facts["training_pairs"] + facts["valid_pairs"] == len(words)
+    prepared = Prepared(Files((str(run.spec.data.pairs[0]),)))
+    tokenisers = run.folder.read_tokenisers()
+    plain, more = prepared.corpus(*tokenisers), prepared.corpus(*tokenisers, 50)
+    assert isinstance(more, Corpus)
+    assert len(more) == len(plain) + 50
+
+
+# --- how targets hang together with sources
+
+
+def test_the_share_that_is_copied() -> None:
+    assert copied([Pair("abcd", "abcd")]) == 1
+    assert copied([Pair("abcd", "xaxb")]) == 0.5
+    assert copied([Pair("abcd", "wxyz"), Pair("a", "")]) == 0
+
+
+def test_the_share_that_goes_forwards() -> None:
+    words = [word for word, _ in made_up_pairs()]
+    assert in_order([Pair(word, word.upper()) for word in words]) > 0.95
+    assert in_order([Pair(word, word[::-1]) for word in words]) < 0.3  # a letter used twice is traced to the wrong one
+    assert in_order([]) == 0
+
+
+def test_the_share_of_rows_with_several_answers() -> None:
+    related = Related()
+    for pair in (Pair("a", "1"), Pair("a", "2"), Pair("b", "1"), Pair("b", "1"), Pair("c", "1", features=("X",))):
+        related.add(pair)
+    assert related.result().ambiguous == pytest.approx(0.4)
+
+
+def test_it_is_kept_with_the_survey() -> None:
+    found = survey([replace(pair) for pair in VERBS], 0)[0]
+    assert found.relation.copied > 0.5
+    assert Survey.from_json(found.to_json()) == found
+    assert Relation() == Relation(0, 0, 0)
