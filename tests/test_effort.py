@@ -8,7 +8,8 @@ import pytest
 
 from weft.api import Run
 from weft.core.kinds import Batch
-from weft.learn.effort import Effort
+from weft.learn.effort import Effort, limits
+from weft.learn.progress import Progress
 from weft.learn.report import describe
 from weft.nn.assemble import assemble
 from weft.settings import Layer, compose
@@ -44,3 +45,19 @@ def test_reports_say_how_hard_the_machine_works(tiny_run: Run) -> None:
     reports = [line for line in lines if line["kind"] == "report"]
     assert all(0 < line["effort"] < 5 for line in reports)
     assert "% of matrix speed)" in describe({**reports[0], "effort": 0.62})
+
+
+@pytest.mark.parametrize(
+    ("spent", "operations", "said"),
+    [
+        ({"steps": 50.0, "batches": 1.0, "validation": 30.0, "saving": 5.0}, 40e9, "train.valid_pairs"),
+        ({"steps": 90.0, "batches": 30.0}, 40e9, "WEFT_CACHE"),
+        ({"steps": 90.0, "batches": 1.0, "validation": 5.0}, 10e9, "train.batch_tokens"),
+        ({"steps": 90.0, "batches": 1.0, "validation": 5.0}, 80e9, "narrower"),
+    ],
+)
+def test_what_limits_a_run_is_told_with_what_would_help(spent: dict[str, float], operations: float, said: str) -> None:
+    shares, limit = limits(Progress(seconds=100.0, spent=spent, operations=operations), most=1e9)
+    assert said in limit
+    assert shares["learning"] == pytest.approx((spent["steps"] - spent["batches"]) / 100)
+    assert shares["saving"] == pytest.approx(spent.get("saving", 0) / 100)

@@ -21,7 +21,7 @@ from weft.core.errors import UserError, WeftError
 from weft.learn import checkpoint
 from weft.learn.report import Quiet
 
-CLOCKS = {"seconds", "tokens_per_second", "effort"}
+CLOCKS = {"seconds", "tokens_per_second", "effort", "spent", "limit"}
 SMALL = ["encoder.width=48", "decoder.width=48", "embed.width=48", "train.batch_tokens=256", "train.valid_pairs=60"]
 
 

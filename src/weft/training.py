@@ -17,6 +17,7 @@ from weft.core.errors import UserError
 from weft.core.memory import give_back
 from weft.data.pairs import settle
 from weft.learn import checkpoint, snapshot
+from weft.learn.effort import limits
 from weft.learn.folder import RunFolder
 from weft.learn.loop import FINAL_EVALUATIONS, Trainer
 from weft.learn.model import model_of
@@ -229,6 +230,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainer: Trainer) -> dict[str
     part = valid.part(_affordable(trainer, len(valid.pairs), spec.train))
     found = predictor.evaluate(part.pairs, make_plan(spec.search, ready.target))
     search = spec.search
+    spent, limit = limits(progress, trainer.effort.most)
     return {
         "kind": "final",
         "step": progress.best_step,
@@ -243,6 +245,8 @@ def _final_scores(ready: Ready, folder: RunFolder, trainer: Trainer) -> dict[str
         "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),
         "examples": [[e.source, e.wanted, e.said] for e in found.examples(part.pairs, 6)],
         "seconds": round(progress.seconds, 2),
+        "spent": spent,
+        "limit": limit,
     }
 
 

@@ -21,11 +21,23 @@ def summarise(run: Run) -> None:
         [name, f"{final[name]:.2f}"] for name in ("exact", "cer", "ter", "bleu", "chrf") if final.get(name) is not None
     ]
     rows.append(["loss", f"{final['loss']:.3f}" if final.get("loss") is not None else "—"])
-    title = f"{run.path}: {of_all(final)}, {final['search']}, best of step {final['step']:,}"
+    models = final.get("models", 1)
+    which = f"best of step {final['step']:,}" if models == 1 else f"{models} models together"
+    title = f"{run.path}: {of_all(final)}, {final['search']}, {which}"
     common.show(title, common.table(["metric", "value"], rows))
     common.show(
-        f"trained {clock(final['seconds'])}, {final['steps']:,} steps, {final['parameters']:,} parameters",
+        f"trained {clock(final['seconds'])}, {final['steps']:,} steps{' each' if models > 1 else ''}, "
+        f"{final['parameters']:,} parameters",
+        *_limit(final),
         f"model card {run.path / 'README.md'} · curves {run.path / 'curves.png'} · settings {run.path / 'spec.yaml'}",
         "",
         f"next:  weft predict {run.path} FILE   or   weft evaluate {run.path} PAIRS",
     )
+
+
+def _limit(final: dict[str, Any]) -> list[str]:
+    """Where the time went, and what set the pace."""
+    if "limit" not in final:  # a run of an older Weft
+        return []
+    spent = ", ".join(f"{name} {share:.0%}" for name, share in final["spent"].items() if share >= 0.005)
+    return [f"time: {spent}", f"what limits it: {final['limit']}"]

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass
 from functools import cache
 
-
 SIZE, PRODUCTS, SECONDS = 512, 60, 0.3  # of matrices; and when measuring is over
 
 

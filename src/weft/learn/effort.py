@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from weft.core.kinds import Batch
 from weft.core.machine import matrix_speed
+from weft.learn.progress import Progress
 from weft.nn.model import Model
 
 THERE_AND_BACK = 6  # operations a weight and symbol: a product and a sum, once forth and twice back
+WELL_USED = 0.4  # of the matrix speed: below it, what is between the products takes longer than they do
 
 
 class Effort:
@@ -20,12 +23,32 @@ class Effort:
     def __init__(self, model: Model, precision: str) -> None:
         self.reading = _weights(model.get_submodule("encoder"))
         self.writing = _weights(model) - self.reading
-        speed = matrix_speed()
-        self.most = speed.bfloat16 if precision == "bfloat16" else speed.float32
+        speed, threads = matrix_speed(), torch.get_num_threads()
+        together = speed.bfloat16 if precision == "bfloat16" else speed.float32
+        alone = threads == 1 < speed.cores and precision == "float32"
+        self.most = speed.one_core if alone else together * min(1.0, threads / speed.cores)
 
     def operations(self, batch: Batch) -> float:
         read = self.reading * int(batch.source_mask.sum())
         return THERE_AND_BACK * (read + self.writing * batch.target_tokens)
+
+
+def limits(progress: Progress, most: float) -> tuple[dict[str, float], str]:
+    """Where a run's time went, in shares; and what to change for it to go faster."""
+    total = max(1e-9, progress.seconds)
+    seconds = {**progress.spent, "learning": progress.spent.get("steps", 0.0) - progress.spent.get("batches", 0.0)}
+    spent = {name: round(seconds.get(name, 0.0) / total, 3) for name in ("learning", "batches", "validation", "saving")}
+    effort = progress.operations / max(1e-9, seconds["learning"]) / most
+    if spent["validation"] + spent["saving"] > 0.25:
+        return spent, "validation and saving: lower train.evaluations or train.valid_pairs"
+    if spent["batches"] > 0.1:
+        return spent, "reading batches: keep the cache (WEFT_CACHE) on a faster disk"
+    if effort < WELL_USED:
+        return (
+            spent,
+            f"many small products ({effort:.0%} of matrix speed): a larger train.batch_tokens would use it better",
+        )
+    return spent, f"matrix products ({effort:.0%} of matrix speed): a narrower model would learn from more symbols"
 
 
 def _weights(module: nn.Module) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -153,6 +154,12 @@ class Trainer:
         if self.world.size > 1 and self.budget.by_clock:
             self.progress.seconds = self.world.agree(self.progress.seconds)
 
+    @contextmanager
+    def _spending(self, on: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.progress.spent[on] = self.progress.spent.get(on, 0.0) + time.monotonic() - began
+
     # one step -------------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
@@ -170,15 +177,20 @@ class Trainer:
         self.average.update()
         self._advance(count)
         self._tick()
-        self.progress.window.add(total, count, gradient, self.progress.seconds - before)
+        taken = self.progress.seconds - before
+        self.progress.window.add(total, count, gradient, taken)
+        self.progress.spent["steps"] = self.progress.spent.get("steps", 0.0) + taken
 
     def _gradients(self, rows: npt.NDArray[Any]) -> tuple[float, int]:
         """Fill the gradients with those of the mean loss over the whole batch; the loss's sum and count."""
         self.optimiser.zero_grad(set_to_none=True)
         mine = rows[self.world.rank :: self.world.size]
-        batch = self.corpus.batch(mine).to(self.world.device) if len(mine) else None
+        with self._spending("batches"):
+            batch = self.corpus.batch(mine).to(self.world.device) if len(mine) else None
         if batch is not None:
-            self.progress.window.operations += self.effort.operations(batch)
+            operations = self.effort.operations(batch)
+            self.progress.window.operations += operations
+            self.progress.operations += operations
         own = batch.target_mask.sum() if batch is not None else torch.zeros((), device=self.world.device).long()
         count = self.world.sum(own.clone())
         total = torch.zeros((), device=self.world.device)
@@ -291,7 +303,7 @@ class Trainer:
                 raise _Stopped
 
         try:
-            with self.average.in_place():
+            with self.average.in_place(), self._spending("validation"):
                 return self.validator.evaluate(self.model, self._greedy, self.world.device, tick)
         except _Stopped:
             return None
@@ -338,7 +350,9 @@ class Trainer:
         self.progress.log_bytes = self.log.bytes
         random_states = self.world.gather(snapshot.random_state(self.world.device))
         if self.world.first:
-            self._snapshots.save(snapshot.take(self.model, self.optimiser, self.average, random_states, self.progress))
+            with self._spending("saving"):
+                taken = snapshot.take(self.model, self.optimiser, self.average, random_states, self.progress)
+                self._snapshots.save(taken)
         self._saved_at = time.monotonic()
 
     def _interrupted(self) -> None:

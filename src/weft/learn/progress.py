@@ -45,6 +45,8 @@ class Progress:
     finished: bool = False
     log_bytes: int = 0
     processes: int = 1
+    spent: dict[str, float] = field(default_factory=dict)  # seconds, by what they went to
+    operations: float = 0.0  # of matrix products
     window: Window = field(default_factory=Window)
 
     def to_dict(self) -> dict[str, Any]:
