@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.weft-installed
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test lint bench quality clean
 
 setup: $(STAMP)  ## make .venv with Weft in it; quick when nothing changed
 
@@ -26,5 +26,11 @@ lint: setup  ## ruff and strict mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-clean:  ## remove what setup and demo made
-	rm -rf $(VENV) dates-run
+bench: setup  ## Weft and its peers side by side (hours; QUICK=1: ten minutes) → docs/performance.md
+	$(BIN)/python bench/all.py $(if $(QUICK),--quick)
+
+quality: setup  ## the autopilot on public tasks, beside published figures (nine hours, resumable) → docs/quality.md
+	$(BIN)/python bench/quality.py
+
+clean:  ## remove what setup, demo and bench made
+	rm -rf $(VENV) dates-run .bench

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-RESULTS = Path(__file__).parent / "results.jsonl"
+RESULTS = Path(os.environ.get("WEFT_BENCH_RESULTS", Path(__file__).parent / "results.jsonl"))
 
 
 def in_turns(jobs: Mapping[str, Callable[[], object]], windows: int, least: float = 0.2) -> dict[str, list[float]]:
@@ -56,3 +57,9 @@ def record(question: str, **figures: Any) -> None:
     line = {"question": question, **figures, **where, "machine": platform.machine()}
     with RESULTS.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Markdown; all but the first column are figures."""
+    for row in (columns, ["---", *["---:"] * (len(columns) - 1)], *rows):
+        print(f"| {' | '.join(row)} |", flush=True)

@@ -1,0 +1,87 @@
+"""multi30k English to German as all read it: cut into pieces by one shared BPE of 8,000, learned by Weft's tokeniser.
+
+    python bench/corpus.py [--data $WEFT_DATA]
+
+Under .bench/data: {train,val,flickr2016}.{en,de} with pieces set apart by spaces, vocabulary.txt with a piece a line
+(the format of Joey NMT and of OpenNMT-py; transformers numbers its lines), and pieces.json, the tokeniser itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from functools import cache
+from pathlib import Path
+
+from weft.data.tokens import Tokeniser, from_json, learn
+
+BENCH = Path(__file__).parent.parent / ".bench"
+PIECES = BENCH / "data"
+SIZE = 8000
+PARTS, LANGUAGES = ("train", "val", "flickr2016"), ("en", "de")
+
+
+def data_folder() -> Path:
+    return Path(os.environ.get("WEFT_DATA", Path(__file__).parent.parent / "../shared/data"))
+
+
+def prepare(data: Path) -> Path:
+    """The folder with the pieces; made if it is not there."""
+    if not (PIECES / "vocabulary.txt").exists():
+        PIECES.mkdir(parents=True, exist_ok=True)
+        texts = [line for language in LANGUAGES for line in read(data / f"multi30k/train.{language}")]
+        learn("bpe", SIZE, texts).save(PIECES / "pieces.json")
+        for part in PARTS:
+            for language in LANGUAGES:
+                write(PIECES / f"{part}.{language}", to_pieces(read(data / f"multi30k/{part}.{language}")))
+        write(PIECES / "vocabulary.txt", _names())
+    return PIECES
+
+
+def read(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def write(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+@cache
+def _tokeniser() -> Tokeniser:
+    path = PIECES / "pieces.json"
+    return from_json(path.read_text(encoding="utf-8"), str(path))
+
+
+@cache
+def _names() -> list[str]:
+    """Each piece as byte-level BPE spells it, which has no spaces in it."""
+    vocabulary = json.loads(_tokeniser().to_json())["model"]["model"]["vocab"]
+    return sorted(vocabulary, key=vocabulary.__getitem__)
+
+
+def to_pieces(texts: list[str]) -> list[str]:
+    names, first = _names(), _tokeniser().first
+    return [" ".join(names[i - first] for i in ids) for ids in _tokeniser().encode_all(texts)]
+
+
+def to_texts(lines: list[str]) -> list[str]:
+    """The way back; what is no piece, such as a peer's `<unk>`, is left out."""
+    first = _tokeniser().first
+    place = {name: first + i for i, name in enumerate(_names())}
+    return [_tokeniser().decode(place[piece] for piece in line.split() if piece in place) for line in lines]
+
+
+def count(texts: list[str]) -> int:
+    """Pieces in all: whatever wrote the texts, its tokens are counted alike."""
+    return sum(len(ids) for ids in _tokeniser().encode_all(texts))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=data_folder())
+    print(prepare(parser.parse_args().data))
+
+
+if __name__ == "__main__":
+    main()

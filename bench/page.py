@@ -1,0 +1,498 @@
+"""docs/performance.md and its bar plots from bench/results.jsonl: of each thing measured, the newest line.
+
+    python bench/page.py [--out docs/performance.md]
+
+Every question is a section; one without results says so. The goals that ratios are held against are those of issue 5.
+The pictures of the costs are drawn by bench/costs.py while it measures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import timing
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from weft.look.curves import dress
+
+Line = dict[str, Any]
+PAGE = Path(__file__).parent.parent / "docs/performance.md"
+NOTHING = "Not measured yet."
+OURS, OTHERS = "#1f5f99", "#b8c4d0"
+NAMES = {
+    "weft": "Weft",
+    "weft, float32": "Weft by CTranslate2, float32",
+    "weft, int8": "Weft by CTranslate2, int8",
+    "opennmt": "OpenNMT-py",
+    "transformers": "Hugging Face",
+    "ctranslate2": "CTranslate2",
+}
+
+
+# what was measured ----------------------------------------------------------------------------------------------------
+
+
+def newest(lines: Iterable[Line], question: str, *key: str) -> dict[tuple[Any, ...], Line]:
+    """The last line of a question for each value of some of its fields; lines without these are of older scripts."""
+    own = (line for line in lines if line["question"] == question and all(k in line for k in key))
+    return {tuple(line[k] for k in key): line for line in own}
+
+
+def number(line: Line | None, field: str) -> float | None:
+    """A figure, or the median of several; None where there is none."""
+    found = None if line is None else line.get(field)
+    if isinstance(found, list):
+        found = statistics.median(found) if found else None
+    return found
+
+
+def ratio(ours: float | None, theirs: float | None) -> float | None:
+    return ours / theirs if ours is not None and theirs else None
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Markdown; columns but the first ones are set to the right."""
+    rule = ["---"] * left + ["---:"] * (len(heads) - left)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (heads, rule, *rows))
+
+
+def told(figure: float | None, form: str = ",.0f") -> str:
+    return "" if figure is None else f"{figure:{form}}"
+
+
+def spread(line: Line) -> str:
+    """Over the windows of all rounds."""
+    windows = line.get("windows") or []
+    return told(timing.spread(windows), ".0%") if len(windows) > 1 else ""
+
+
+def when(lines: Iterable[Line]) -> str:
+    """The time that some lines were measured in, and how fast the machine was then."""
+    lines = list(lines)
+    times = sorted({line["at"] for line in lines})
+    speeds = [speed for line in lines if (speed := number(line, "gflops")) is not None]
+    matrix = f"; matrix products at {statistics.median(speeds):.0f} GFLOP/s" if speeds else ""
+    return f"*Measured {times[0]}{f' to {times[-1]}' if len(times) > 1 else ''}{matrix}.*"
+
+
+# goals ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What issue 5 asks for, what it would like beyond that, and what there is."""
+
+    what: str
+    measured: float | None
+    asked: float | None
+    beyond: float | None = None
+    most: bool = False  # the figure should be low
+    form: str = ".2f"
+    unit: str = " ×"
+
+    def row(self) -> list[str]:
+        sign = "≤ " if self.most else "≥ "
+        return [self.what, self._told(self.asked, sign), self._told(self.beyond, sign), self._told(self.measured),
+                self.verdict]  # fmt: skip
+
+    def _told(self, figure: float | None, sign: str = "") -> str:
+        return "" if figure is None else f"{sign}{figure:{self.form}}{self.unit}"
+
+    @property
+    def verdict(self) -> str:
+        if self.measured is None:
+            return "not measured yet"
+        if self._reaches(self.beyond):
+            return "**reached, and beyond**"
+        if self.asked is None:
+            return "not beyond"
+        return "**reached**" if self._reaches(self.asked) else "missed"
+
+    def _reaches(self, wanted: float | None) -> bool:
+        if wanted is None or self.measured is None:
+            return False
+        return self.measured <= wanted if self.most else self.measured >= wanted
+
+
+def goals_table(goals: Iterable[Goal]) -> str:
+    return table(["goal", "to reach", "beyond", "measured", ""], (goal.row() for goal in goals))
+
+
+# the questions --------------------------------------------------------------------------------------------------------
+
+
+def cells(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+    found = newest(lines, "cells", "width", "batch", "cell")
+    if not found:
+        return NOTHING, []
+    text, goals = [when(found.values())], []
+    for width, batch in dict.fromkeys((w, b) for w, b, _ in found):
+        times = {cell: line["seconds"] for (w, b, cell), line in found.items() if (w, b) == (width, batch)}
+        rows = []
+        for cell, seconds in times.items():
+            each = [told(ratio(seconds.get(job), seconds["products"]), ".2f") for job in ("weft", "plain", "torch")]
+            rows.append([cell, told(seconds["products"] * 1e3, ".1f"), *each])
+        heads = [f"width {width}, batch {batch}", "products, ms", "Weft, ×", "plain torch, ×", "torch's own, ×"]
+        text.append(table(heads, rows))
+        slowest = max(times, key=lambda cell: times[cell]["weft"] / times[cell]["products"])
+        worst = times[slowest]["weft"] / times[slowest]["products"]
+        asked, beyond = (1.2, 1.1) if width == 512 else (None, 1.1)
+        what = f"the slowest cell ({slowest}), width {width}, against its products"
+        goals.append(Goal(what, worst, asked, beyond, most=True))
+        if width == 128 and "lstm" in times:
+            own = ratio(times["lstm"]["weft"], times["lstm"].get("torch"))
+            goals.append(Goal("lstm, width 128, against torch.nn.LSTM", own, None, 1.0, most=True))
+    return "\n\n".join(text), goals
+
+
+OPERATIONS = {"transformer": 55.6e6, "lstm": 52.6e6, "gru": 47.1e6}  # a target symbol; issue 5
+
+
+def limit_share(model: str, line: Line | None) -> float | None:
+    """Of the speed that matrix products alone would allow."""
+    speed, products = number(line, "tokens_per_second"), number(line, "gflops")
+    operations = OPERATIONS.get(model)
+    return None if not (speed and products and operations) else speed * operations / products / 1e9
+
+
+def training(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+    found = newest(lines, "training", "model", "system")
+    if not found:
+        return NOTHING, training_goals(found)
+    rows, bars = [], {}
+    for (model, system), line in found.items():
+        speed = number(line, "tokens_per_second")
+        share = None if "bfloat16" in system else limit_share(model, line)  # the limit is float32's
+        against = ratio(number(found.get((model, "weft")), "tokens_per_second"), speed)
+        memory = number(line, "peak_megabytes")
+        rows.append(
+            [
+                model,
+                shown(system),
+                told(speed),
+                spread(line),
+                peer_only(system, against),
+                told(share, ".0%"),
+                told(memory),
+            ]
+        )
+        if model in OPERATIONS and speed:
+            bars.setdefault(model, {})[system] = speed
+    draw_bars(bars, "target tokens a second", folder / "training.png")
+    heads = ["model", "toolkit", "target tokens/s", "spread", "Weft is, ×", "of the matrix limit", "peak memory, MB"]
+    text = [when(found.values()), table(heads, rows, left=2), "![training tokens a second](performance/training.png)"]
+    return "\n\n".join(text), training_goals(found)
+
+
+def training_goals(found: Mapping[tuple[Any, ...], Line]) -> list[Goal]:
+    def against(model: str, system: str, field: str = "tokens_per_second") -> float | None:
+        return ratio(number(found.get((model, "weft")), field), number(found.get((model, system)), field))
+
+    goals = [
+        Goal(f"Transformer, against {shown(system)}", against("transformer", system), asked)
+        for system, asked in (("joeynmt", 3.5), ("opennmt", 1.4), ("transformers", 1.1))
+    ]
+    share = limit_share("transformer", found.get(("transformer", "weft")))
+    goals.append(Goal("Transformer, share of the matrix limit", share, None, 0.75, form=".0%", unit=""))
+    for model in ("lstm", "gru"):
+        share = limit_share(model, found.get((model, "weft")))
+        goals.append(Goal(f"{model.upper()}, against OpenNMT-py", against(model, "opennmt"), 1.7))
+        goals.append(Goal(f"{model.upper()}, share of the matrix limit", share, 0.7, 0.8, form=".0%", unit=""))
+    memory = against("transformer", "opennmt", "peak_megabytes")
+    return [*goals, Goal("Transformer, peak memory against OpenNMT-py", memory, 1.0, most=True)]
+
+
+def words(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+    found = newest(lines, "words", "language", "width", "system")
+
+    def ahead(language: str, width: int, system: str) -> float | None:
+        return ratio(*(number(found.get((language, width, name)), "pairs_per_second") for name in ("weft", system)))
+
+    goals = [
+        Goal(f"words ({language}), width 256, against yoyodyne", ahead(language, 256, "yoyodyne"), 3.0, 5.0)
+        for language in dict.fromkeys(key[0] for key in found) or ["hin"]
+    ]
+    if not found:
+        return NOTHING, goals
+    rows = []
+    for key, line in found.items():
+        pairs, memory = (told(number(line, field)) for field in ("pairs_per_second", "peak_megabytes"))
+        rows.append(
+            [f"{key[0]}, width {key[1]}", shown(key[2]), pairs, spread(line), peer_only(key[2], ahead(*key)), memory]
+        )
+    text = table(["model", "toolkit", "pairs/s", "spread", "Weft is, ×", "peak memory, MB"], rows, left=2)
+    return f"{when(found.values())}\n\n{text}", goals
+
+
+def peer_only(system: str, figure: float | None) -> str:
+    """A ratio to Weft; Weft's own to itself says nothing."""
+    return "" if system.startswith("weft") else told(figure, ".2f")
+
+
+def shown(system: str) -> str:
+    """The name of a toolkit; what follows a comma is how it was run."""
+    name, comma, rest = system.partition(",")
+    return NAMES.get(system, f"{NAMES.get(name, name)}{comma}{rest}")
+
+
+def draw_bars(groups: Mapping[str, Mapping[str, float]], across: str, path: Path) -> None:
+    """One panel a model, two beside each other; a bar a toolkit, as thick everywhere, Weft's in colour."""
+    if not groups:
+        return
+    pairs = [list(groups.items())[i : i + 2] for i in range(0, len(groups), 2)]
+    most = [max(len(bars) for _, bars in pair) for pair in pairs]
+    figure = Figure(figsize=(10, sum(1.0 + 0.32 * count for count in most)), dpi=110, layout="constrained")
+    grid = figure.subplots(len(pairs), 2, squeeze=False, height_ratios=[count + 0.2 for count in most])
+    for places, pair, count in zip(grid, pairs, most):
+        for axes, (model, bars) in zip(places, pair):
+            draw_panel(axes, bars, count)
+            dress(axes, across, "")
+            axes.set_title(model, fontsize=11)
+            axes.grid(visible=False, axis="y")
+        for axes in places[len(pair) :]:
+            axes.set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def draw_panel(axes: Axes, bars: Mapping[str, float], places: int) -> None:
+    """The fastest on top; room for as many bars as the neighbour has."""
+    names = sorted(bars, key=lambda name: -bars[name])
+    colours = [OURS if name.startswith("weft") else OTHERS for name in names]
+    drawn = axes.barh([shown(name) for name in names], [bars[name] for name in names], color=colours, height=0.7)
+    axes.bar_label(
+        drawn, labels=[f"{bars[name]:,.{0 if bars[name] > 10 else 1}f}" for name in names], padding=4, fontsize=9
+    )
+    axes.set_ylim(places - 0.5, -0.5)
+    axes.margins(x=0.16)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def ten_minutes(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+    found = newest(lines, "ten minutes", "model", "system", "minutes")
+    if not found:
+        return NOTHING, bleu_goals(found)
+    rows = [
+        [shown(system), model, told(minutes, "g"), told(line.get("updates")), told(line.get("bleu"), ".1f")]
+        for (model, system, minutes), line in sorted(found.items(), key=lambda item: -(item[1].get("bleu") or 0))
+    ]
+    text = table(["toolkit", "model", "minutes", "updates", "BLEU"], rows, left=2)
+    return f"{when(found.values())}\n\n{text}", bleu_goals(found)
+
+
+def bleu_goals(found: Mapping[tuple[Any, ...], Line]) -> list[Goal]:
+    """Only what had ten minutes counts: a quick run gives less."""
+    bleu = {key[:2]: line["bleu"] for key, line in found.items() if key[2] == 10 and line.get("bleu") is not None}
+    peers = [score for (_, system), score in bleu.items() if not system.startswith("weft")]
+
+    def goal(what: str, model: str, asked: float | None, beyond: float) -> Goal:
+        ours = bleu.get((model, "weft"))
+        ahead = ours - max(peers) if ours is not None and peers else None
+        return Goal(f"BLEU after ten minutes, {what}, above the best peer", ahead, asked, beyond, form="+.1f", unit="")
+
+    return [goal("the same Transformer", "transformer", 0, 3), goal("the autopilot's choice", "autopilot", None, 6)]
+
+
+def startup(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+    found = list(newest(lines, "startup").values())
+    if not found:
+        return NOTHING, []
+    rows = [[f"`{name}`", told(statistics.median(s), ".2f")] for name, s in found[0]["seconds"].items()]
+    return f"{when(found)}\n\n{table(['command', 'seconds'], rows)}", []
+
+
+def costs(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+    found = newest(lines, "costs", "of", "model")
+    if not found:
+        return NOTHING, []
+    text = [when(found.values())]
+    for of in dict.fromkeys(of for of, _ in found):
+        own = {model: line for (o, model), line in found.items() if o == of}
+        curves = list(next(iter(own.values()))["exponents"])
+        rows = [
+            [model, line["fit"], told(line["r2"], ".3f"), *(told(line["exponents"].get(c), ".2f") for c in curves)]
+            for model, line in own.items()
+        ]
+        heads = [f"cost of {of}", "milliseconds, fitted", "R²", *(f"exponent, {curve}" for curve in curves)]
+        text.append(table(heads, rows, left=2))
+        text.append(f"![cost of {of}](performance/costs-{of}.png)")
+    return "\n\n".join(text), []
+
+
+def decoding(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+    """CTranslate2 stands in the table with each layout of its threads, and once in the picture, with its better one."""
+    found = newest(lines, "decoding", "model", "system", "beam", "batch")
+    if not found:
+        return NOTHING, decoding_goals(found)
+    rows: list[list[str]] = []
+    bars: dict[str, dict[str, float]] = {}
+    for model, system in dict.fromkeys(key[:2] for key in found):
+        own = {key[2:]: line for key, line in found.items() if key[:2] == (model, system)}
+        if system not in BETTER_LAYOUTS:
+            rows.append([model, shown(system), *decoding_figures(own)])
+        for beam, search in ((1, "greedy"), (5, "beam 5")):
+            speed = number(own.get((beam, 64)), "sentences_per_second")
+            if speed and system.count(",") < 2:
+                bars.setdefault(f"{model}, {search}", {})[system] = speed
+    draw_bars(bars, "sentences a second", folder / "decoding.png")
+    each = [f"{search}, {unit}" for unit in ("sentences/s (tokens/s)", "ms a line") for search in ("greedy", "beam 5")]
+    heads = ["model", "toolkit", *each, "BLEU, beam 5", "peak memory, MB"]
+    text = [when(found.values()), table(heads, rows, left=2), "![sentences a second](performance/decoding.png)"]
+    return "\n\n".join(text), decoding_goals(found)
+
+
+BETTER_LAYOUTS = ("ctranslate2, float32", "ctranslate2, int8")
+
+
+def decoding_figures(own: Mapping[tuple[Any, ...], Line]) -> list[str]:
+    """The cells of one toolkit, from its lines by beam and batch."""
+    cells = []
+    for beam in (1, 5):
+        sentences, tokens = (number(own.get((beam, 64)), f"{unit}_per_second") for unit in ("sentences", "tokens"))
+        cells.append(f"{told(sentences, '.1f')}{f' ({tokens:,.0f})' if tokens else ''}")
+    cells += [told(number(own.get((beam, 1)), "milliseconds"), ".1f") for beam in (1, 5)]
+    memory = [peak for line in own.values() if (peak := number(line, "peak_megabytes")) is not None]
+    return [*cells, told(number(own.get((5, 64)), "bleu"), ".1f"), told(max(memory, default=None))]
+
+
+def decoding_goals(found: Mapping[tuple[Any, ...], Line]) -> list[Goal]:
+    def against(model: str, ours: str, theirs: str, beam: int, batch: int) -> float | None:
+        field = "milliseconds" if batch == 1 else "sentences_per_second"
+        return ratio(*(number(found.get((model, system, beam, batch)), field) for system in (ours, theirs)))
+
+    goals = []
+    for beam, label in ((1, "greedy"), (5, "beam 5")):
+        for theirs, *asked in (("opennmt", 1.2), ("transformers", 2.5), ("ctranslate2, float32, 2 threads", None, 1.0)):
+            what = f"Transformer, {label}, torch engine against {shown(theirs)}"
+            goals.append(Goal(what, against("transformer", "weft", theirs, beam, 64), *asked))
+        for kind in ("float32", "int8"):
+            own = against("transformer", f"weft, {kind}", f"ctranslate2, {kind}", beam, 64)
+            what = f"Transformer, {label}, Weft by CTranslate2 {kind} against its own translator"
+            goals.append(Goal(what, own, 0.95, form=".3f"))
+    goals.append(Goal("LSTM, beam 5, against OpenNMT-py", against("lstm", "weft", "opennmt", 5, 64), 2.0, 4.0))
+    for theirs, *asked in (("transformers", 0.5), ("ctranslate2, float32", None, 1.0)):
+        own = against("transformer", "weft", theirs, 1, 1)
+        goals.append(
+            Goal(f"Transformer, one line, greedy: milliseconds against {shown(theirs)}", own, *asked, most=True)
+        )
+    return goals
+
+
+# the page -------------------------------------------------------------------------------------------------------------
+
+HEAD = """# Performance
+
+How fast Weft is, beside its peers and beside what the machine could do. Each command below takes what it compares in
+turns (ten minutes of training one after another), because figures move by some 20 % from run to run: read ratios rather
+than figures. The line above a table says when it was measured; two times far apart are two runs.
+
+    make bench            # installs the peers under .bench/, asks every question, writes this page; some hours
+    make bench QUICK=1    # less of everything, about ten minutes once they are installed; its page is in .bench/quick
+
+Each question is also a command of its own, named below; its results go to `bench/results.jsonl`, and
+`python bench/page.py` writes this page from the newest of them."""
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    command: str
+    reading: str
+    tell: Callable[[list[Line], Path], tuple[str, list[Goal]]]
+
+
+SECTIONS = [
+    Section(
+        "Training",
+        "training",
+        "multi30k English to German, one shared BPE of 8,000, batches of 4,096 symbols; target tokens a second without "
+        "padding. The limit is what the matrix products of a token alone would allow at the speed measured beside it.",
+        training,
+    ),
+    Section(
+        "Words",
+        "words",
+        "Words to phonemes with a one-layer bidirectional LSTM and attention: matrices are so small here that what is "
+        "around them counts.",
+        words,
+    ),
+    Section(
+        "Decoding",
+        "decoding",
+        "flickr2016 from file to file, in batches of 64, and line by line with a warm model. The models "
+        "are those of the next section. Weft reads and writes text, the peers pieces; CTranslate2 has Weft's weights.",
+        decoding,
+    ),
+    Section(
+        "Ten minutes",
+        "ten_minutes",
+        "BLEU on flickr2016 (beam 5) after ten minutes of training from nothing, all with the same Transformer; the "
+        "autopilot chooses its own.",
+        ten_minutes,
+    ),
+    Section(
+        "Cells",
+        "cells",
+        "Forward and backward over 50 steps, as a multiple of the same matrix products with nothing around them: 1.00 "
+        "would be nothing but products.",
+        cells,
+    ),
+    Section(
+        "Start-up",
+        "startup",
+        "From the start of a command to its end, beside `import torch` alone, which whatever runs a model must pay.",
+        startup,
+    ),
+    Section(
+        "Costs",
+        "costs",
+        "How time grows with lengths (M of the source, N of the target), symbols (V) and hypotheses (K): untrained "
+        "models of width 64, one thread. The fit has the terms of theory only: M², MN and N² of the Transformer's "
+        "attentions, M, N and MN of recurrences with attention. An exponent is that between the two largest sizes.",
+        costs,
+    ),
+]
+
+
+def machine(lines: list[Line]) -> str:
+    """Where this page is written, which is where the newest figures are from."""
+    known = Path("/proc/cpuinfo")
+    said = known.read_text().splitlines() if known.exists() else []
+    names = [line.partition(":")[2].strip() for line in said if line.startswith("model name")]
+    versions = ", ".join(sorted({line["torch"] for line in lines})) or "not known"
+    return f"The machine: {[*names, platform.machine()][0]}, {os.cpu_count()} cores; torch {versions}."
+
+
+def page(lines: list[Line], pictures: Path) -> str:
+    found = {section: section.tell(lines, pictures) for section in SECTIONS}
+    text = [HEAD, machine(lines), "## Goals", "Those of issue 5, against the newest figures below."]
+    text.append(goals_table(goal for _, goals in found.values() for goal in goals))
+    for section, (body, _) in found.items():
+        text += [f"## {section.title}", f"`python bench/{section.command}.py`. {section.reading}", body]
+    return "\n\n".join(text) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=PAGE)
+    out = parser.parse_args().out
+    kept = timing.RESULTS.read_text(encoding="utf-8") if timing.RESULTS.exists() else ""
+    lines = [json.loads(line) for line in kept.splitlines()]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page(lines, out.parent / "performance"), encoding="utf-8")
+    print(out)
+
+
+if __name__ == "__main__":
+    main()
