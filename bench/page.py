@@ -13,119 +13,17 @@ import json
 import os
 import platform
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import timing
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from figures import Line, draw_bars, newest, number, peer_only, ratio, shown, spread, table, told, when
+from goals import OPERATIONS, Goal, bleu_goals, decoding_goals, goals_table, limit_share, training_goals
 
-from weft.look.curves import dress
-
-Line = dict[str, Any]
 PAGE = Path(__file__).parent.parent / "docs/performance.md"
 NOTHING = "Not measured yet."
-OURS, OTHERS = "#1f5f99", "#b8c4d0"
-NAMES = {
-    "weft": "Weft",
-    "weft, float32": "Weft by CTranslate2, float32",
-    "weft, int8": "Weft by CTranslate2, int8",
-    "opennmt": "OpenNMT-py",
-    "transformers": "Hugging Face",
-    "ctranslate2": "CTranslate2",
-}
-
-
-# what was measured ----------------------------------------------------------------------------------------------------
-
-
-def newest(lines: Iterable[Line], question: str, *key: str) -> dict[tuple[Any, ...], Line]:
-    """The last line of a question for each value of some of its fields; lines without these are of older scripts."""
-    own = (line for line in lines if line["question"] == question and all(k in line for k in key))
-    return {tuple(line[k] for k in key): line for line in own}
-
-
-def number(line: Line | None, field: str) -> float | None:
-    """A figure, or the median of several; None where there is none."""
-    found = None if line is None else line.get(field)
-    if isinstance(found, list):
-        found = statistics.median(found) if found else None
-    return found
-
-
-def ratio(ours: float | None, theirs: float | None) -> float | None:
-    return ours / theirs if ours is not None and theirs else None
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Markdown; columns but the first ones are set to the right."""
-    rule = ["---"] * left + ["---:"] * (len(heads) - left)
-    return "\n".join(f"| {' | '.join(row)} |" for row in (heads, rule, *rows))
-
-
-def told(figure: float | None, form: str = ",.0f") -> str:
-    return "" if figure is None else f"{figure:{form}}"
-
-
-def spread(line: Line) -> str:
-    """Over the windows of all rounds."""
-    windows = line.get("windows") or []
-    return told(timing.spread(windows), ".0%") if len(windows) > 1 else ""
-
-
-def when(lines: Iterable[Line]) -> str:
-    """The time that some lines were measured in, and how fast the machine was then."""
-    lines = list(lines)
-    times = sorted({line["at"] for line in lines})
-    speeds = [speed for line in lines if (speed := number(line, "gflops")) is not None]
-    matrix = f"; matrix products at {statistics.median(speeds):.0f} GFLOP/s" if speeds else ""
-    return f"*Measured {times[0]}{f' to {times[-1]}' if len(times) > 1 else ''}{matrix}.*"
-
-
-# goals ----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What issue 5 asks for, what it would like beyond that, and what there is."""
-
-    what: str
-    measured: float | None
-    asked: float | None
-    beyond: float | None = None
-    most: bool = False  # the figure should be low
-    form: str = ".2f"
-    unit: str = " ×"
-
-    def row(self) -> list[str]:
-        sign = "≤ " if self.most else "≥ "
-        return [self.what, self._told(self.asked, sign), self._told(self.beyond, sign), self._told(self.measured),
-                self.verdict]  # fmt: skip
-
-    def _told(self, figure: float | None, sign: str = "") -> str:
-        return "" if figure is None else f"{sign}{figure:{self.form}}{self.unit}"
-
-    @property
-    def verdict(self) -> str:
-        if self.measured is None:
-            return "not measured yet"
-        if self._reaches(self.beyond):
-            return "**reached, and beyond**"
-        if self.asked is None:
-            return "not beyond"
-        return "**reached**" if self._reaches(self.asked) else "missed"
-
-    def _reaches(self, wanted: float | None) -> bool:
-        if wanted is None or self.measured is None:
-            return False
-        return self.measured <= wanted if self.most else self.measured >= wanted
-
-
-def goals_table(goals: Iterable[Goal]) -> str:
-    return table(["goal", "to reach", "beyond", "measured", ""], (goal.row() for goal in goals))
 
 
 # the questions --------------------------------------------------------------------------------------------------------
@@ -155,16 +53,6 @@ def cells(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     return "\n\n".join(text), goals
 
 
-OPERATIONS = {"transformer": 55.6e6, "lstm": 52.6e6, "gru": 47.1e6}  # a target symbol; issue 5
-
-
-def limit_share(model: str, line: Line | None) -> float | None:
-    """Of the speed that matrix products alone would allow."""
-    speed, products = number(line, "tokens_per_second"), number(line, "gflops")
-    operations = OPERATIONS.get(model)
-    return None if not (speed and products and operations) else speed * operations / products / 1e9
-
-
 def training(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     found = newest(lines, "training", "model", "system")
     if not found:
@@ -172,7 +60,7 @@ def training(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     rows, bars = [], {}
     for (model, system), line in found.items():
         speed = number(line, "tokens_per_second")
-        share = None if "bfloat16" in system else limit_share(model, line)  # the limit is float32's
+        share = None if (model, system) == ("transformer", "weft") else limit_share(model, line)  # in float32
         against = ratio(number(found.get((model, "weft")), "tokens_per_second"), speed)
         memory = number(line, "peak_megabytes")
         rows.append(
@@ -192,24 +80,6 @@ def training(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     heads = ["model", "toolkit", "target tokens/s", "spread", "Weft is, ×", "of the matrix limit", "peak memory, MB"]
     text = [when(found.values()), table(heads, rows, left=2), "![training tokens a second](performance/training.png)"]
     return "\n\n".join(text), training_goals(found)
-
-
-def training_goals(found: Mapping[tuple[Any, ...], Line]) -> list[Goal]:
-    def against(model: str, system: str, field: str = "tokens_per_second") -> float | None:
-        return ratio(number(found.get((model, "weft")), field), number(found.get((model, system)), field))
-
-    goals = [
-        Goal(f"Transformer, against {shown(system)}", against("transformer", system), asked)
-        for system, asked in (("joeynmt", 3.5), ("opennmt", 1.4), ("transformers", 1.1))
-    ]
-    share = limit_share("transformer", found.get(("transformer", "weft")))
-    goals.append(Goal("Transformer, share of the matrix limit", share, None, 0.75, form=".0%", unit=""))
-    for model in ("lstm", "gru"):
-        share = limit_share(model, found.get((model, "weft")))
-        goals.append(Goal(f"{model.upper()}, against OpenNMT-py", against(model, "opennmt"), 1.7))
-        goals.append(Goal(f"{model.upper()}, share of the matrix limit", share, 0.7, 0.8, form=".0%", unit=""))
-    memory = against("transformer", "opennmt", "peak_megabytes")
-    return [*goals, Goal("Transformer, peak memory against OpenNMT-py", memory, 1.0, most=True)]
 
 
 def words(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
@@ -234,51 +104,6 @@ def words(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     return f"{when(found.values())}\n\n{text}", goals
 
 
-def peer_only(system: str, figure: float | None) -> str:
-    """A ratio to Weft; Weft's own to itself says nothing."""
-    return "" if system.startswith("weft") else told(figure, ".2f")
-
-
-def shown(system: str) -> str:
-    """The name of a toolkit; what follows a comma is how it was run."""
-    name, comma, rest = system.partition(",")
-    return NAMES.get(system, f"{NAMES.get(name, name)}{comma}{rest}")
-
-
-def draw_bars(groups: Mapping[str, Mapping[str, float]], across: str, path: Path) -> None:
-    """One panel a model, two beside each other; a bar a toolkit, as thick everywhere, Weft's in colour."""
-    if not groups:
-        return
-    pairs = [list(groups.items())[i : i + 2] for i in range(0, len(groups), 2)]
-    most = [max(len(bars) for _, bars in pair) for pair in pairs]
-    figure = Figure(figsize=(10, sum(1.0 + 0.32 * count for count in most)), dpi=110, layout="constrained")
-    grid = figure.subplots(len(pairs), 2, squeeze=False, height_ratios=[count + 0.2 for count in most])
-    for places, pair, count in zip(grid, pairs, most):
-        for axes, (model, bars) in zip(places, pair):
-            draw_panel(axes, bars, count)
-            dress(axes, across, "")
-            axes.set_title(model, fontsize=11)
-            axes.grid(visible=False, axis="y")
-        for axes in places[len(pair) :]:
-            axes.set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-
-
-def draw_panel(axes: Axes, bars: Mapping[str, float], places: int) -> None:
-    """The fastest on top; room for as many bars as the neighbour has."""
-    names = sorted(bars, key=lambda name: -bars[name])
-    colours = [OURS if name.startswith("weft") else OTHERS for name in names]
-    drawn = axes.barh([shown(name) for name in names], [bars[name] for name in names], color=colours, height=0.7)
-    axes.bar_label(
-        drawn, labels=[f"{bars[name]:,.{0 if bars[name] > 10 else 1}f}" for name in names], padding=4, fontsize=9
-    )
-    axes.set_ylim(places - 0.5, -0.5)
-    axes.margins(x=0.16)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-
-
 def ten_minutes(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     found = newest(lines, "ten minutes", "model", "system", "minutes")
     if not found:
@@ -289,19 +114,6 @@ def ten_minutes(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     ]
     text = table(["toolkit", "model", "minutes", "updates", "BLEU"], rows, left=2)
     return f"{when(found.values())}\n\n{text}", bleu_goals(found)
-
-
-def bleu_goals(found: Mapping[tuple[Any, ...], Line]) -> list[Goal]:
-    """Only what had ten minutes counts: a quick run gives less."""
-    bleu = {key[:2]: line["bleu"] for key, line in found.items() if key[2] == 10 and line.get("bleu") is not None}
-    peers = [score for (_, system), score in bleu.items() if not system.startswith("weft")]
-
-    def goal(what: str, model: str, asked: float | None, beyond: float) -> Goal:
-        ours = bleu.get((model, "weft"))
-        ahead = ours - max(peers) if ours is not None and peers else None
-        return Goal(f"BLEU after ten minutes, {what}, above the best peer", ahead, asked, beyond, form="+.1f", unit="")
-
-    return [goal("the same Transformer", "transformer", 0, 3), goal("the autopilot's choice", "autopilot", None, 6)]
 
 
 def startup(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
@@ -364,29 +176,6 @@ def decoding_figures(own: Mapping[tuple[Any, ...], Line]) -> list[str]:
     cells += [told(number(own.get((beam, 1)), "milliseconds"), ".1f") for beam in (1, 5)]
     memory = [peak for line in own.values() if (peak := number(line, "peak_megabytes")) is not None]
     return [*cells, told(number(own.get((5, 64)), "bleu"), ".1f"), told(max(memory, default=None))]
-
-
-def decoding_goals(found: Mapping[tuple[Any, ...], Line]) -> list[Goal]:
-    def against(model: str, ours: str, theirs: str, beam: int, batch: int) -> float | None:
-        field = "milliseconds" if batch == 1 else "sentences_per_second"
-        return ratio(*(number(found.get((model, system, beam, batch)), field) for system in (ours, theirs)))
-
-    goals = []
-    for beam, label in ((1, "greedy"), (5, "beam 5")):
-        for theirs, *asked in (("opennmt", 1.2), ("transformers", 2.5), ("ctranslate2, float32, 2 threads", None, 1.0)):
-            what = f"Transformer, {label}, torch engine against {shown(theirs)}"
-            goals.append(Goal(what, against("transformer", "weft", theirs, beam, 64), *asked))
-        for kind in ("float32", "int8"):
-            own = against("transformer", f"weft, {kind}", f"ctranslate2, {kind}", beam, 64)
-            what = f"Transformer, {label}, Weft by CTranslate2 {kind} against its own translator"
-            goals.append(Goal(what, own, 0.95, form=".3f"))
-    goals.append(Goal("LSTM, beam 5, against OpenNMT-py", against("lstm", "weft", "opennmt", 5, 64), 2.0, 4.0))
-    for theirs, *asked in (("transformers", 0.5), ("ctranslate2, float32", None, 1.0)):
-        own = against("transformer", "weft", theirs, 1, 1)
-        goals.append(
-            Goal(f"Transformer, one line, greedy: milliseconds against {shown(theirs)}", own, *asked, most=True)
-        )
-    return goals
 
 
 # the page -------------------------------------------------------------------------------------------------------------

@@ -25,13 +25,12 @@ from training import PIECES, SETTINGS, TRANSFORMER, multi30k, weft_train
 
 MODELS = corpus.BENCH / "models"
 WEFT = {  # settings, by model and system
-    ("transformer", "weft"): [*PIECES, *TRANSFORMER, "train.precision=float32"],
-    ("transformer", "weft, bfloat16"): [*PIECES, *TRANSFORMER, "train.precision=bfloat16"],
+    ("transformer", "weft"): [*PIECES, *TRANSFORMER],
     ("autopilot", "weft"): [],
     ("lstm", "weft"): [*PIECES, *SETTINGS["lstm"]],
 }
 SYSTEMS = {
-    "transformer": ("weft", "weft, bfloat16", "joeynmt", "opennmt", "transformers"),
+    "transformer": ("weft", "joeynmt", "opennmt", "transformers"),
     "autopilot": ("weft",),
     "lstm": ("weft", "opennmt"),
 }

@@ -21,8 +21,9 @@ from weft.core.kinds import END, PAD, START, Hypothesis, padded
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS, assemble
 from weft.search.beam import beam
 from weft.search.decode import Plan, decode
-from weft.search.rules import Rules, without_repeats
+from weft.search.rules import NEVER, Rules, without_repeats
 from weft.search.sample import greedy, one_each
+from weft.search.top import top
 from weft.settings import compose
 
 CPU = torch.device("cpu")
@@ -444,3 +445,16 @@ def test_greedy_search_leaves_the_limits_it_was_given_as_they_were() -> None:
     read, mask = padded(sources(2), after=END)
     one_each(Table(1), read, mask, limits, Rules(first_symbol=FIRST), greedy)
     assert limits.tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("columns", [3, 64, 4095, 4096, 4100, 40_000])
+@pytest.mark.parametrize("count", [1, 10, 100])
+def test_the_largest_of_many_are_those_that_sorting_finds(columns: int, count: int) -> None:
+    values = torch.randn(5, columns, generator=torch.Generator().manual_seed(columns))
+    values[:, : columns // 3] = NEVER
+    best, places = top(values, count)
+    wanted = values.sort(dim=1, descending=True).values[:, :count]
+    assert torch.equal(best, wanted)
+    assert torch.equal(values.gather(1, places), wanted)
+    real = best > NEVER
+    assert all(len(set(row[own].tolist())) == int(own.sum()) for row, own in zip(places, real))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from weft.core.kinds import END, START, Hypothesis, S, Stepper
 from weft.search.rules import NEVER, Rules
+from weft.search.top import top
 
 
 @dataclass
@@ -105,7 +106,7 @@ def _extend(
     allowed = rules.apply(log_probs, now.written.flatten(0, 1), now.limits.repeat_interleave(width))
     symbols = allowed.shape[1]
     totals = (now.total[..., None] + allowed.view(lines, width, symbols)).flatten(1)  # (B, K·V)
-    best, place = totals.topk(min(2 * width, totals.shape[1]), dim=1)
+    best, place = top(totals, 2 * width)
     origin, symbol = place // symbols, place % symbols
     score = log_probs.view(lines, width * symbols).gather(1, place)
     ends = symbol == END

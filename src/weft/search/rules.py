@@ -37,10 +37,10 @@ class Rules:
 
 def forbid(log_probs: Tensor, first_symbol: int) -> Tensor:
     """Specials but END, and marks, are never written."""
-    hidden = torch.zeros(log_probs.shape[1], dtype=torch.bool, device=log_probs.device)
-    hidden[:first_symbol] = True
-    hidden[END] = False
-    return log_probs.masked_fill(hidden, NEVER)
+    allowed = log_probs.clone()  # and two strips: several times as fast as a mask over all
+    allowed[:, :END] = NEVER
+    allowed[:, END + 1 : first_symbol] = NEVER
+    return allowed
 
 
 def forbid_blanked(log_probs: Tensor, first_symbol: int) -> Tensor:
