@@ -32,7 +32,10 @@ class Tokens(nn.Module):
         self.bias = nn.Parameter(torch.zeros(self.symbols))
 
     def forward(self, out: Tensor, memory: Memory | None) -> Emission:
-        return Emission(linear(self.project(out), self.weight, self.bias))  # (…, V)
+        return Emission(self.product(self.project(out)))  # (…, V)
+
+    def product(self, out: Tensor) -> Tensor:
+        return linear(out, self.weight, self.bias)
 
 
 class Copy(Tokens):

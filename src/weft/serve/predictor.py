@@ -25,6 +25,7 @@ from weft.learn.objectives import CrossEntropy
 from weft.learn.validate import Evaluation, Validator
 from weft.learn.world import pick_device
 from weft.nn.model import Aligned, Seq2Seq
+from weft.nn.packed import pack
 from weft.score.metrics import score
 from weft.search.decode import Plan, Searched, Source, decode
 from weft.search.ensemble import Ensemble
@@ -98,6 +99,7 @@ class Predictor:
         model = model_of(spec, source, target)
         snapshot.put_weights(best_weights(folder), model)
         made = cls(spec, source, target, model.to(device).eval(), device)
+        pack(model)
         for member in [] if alone else folder.trained_members():
             made.join(cls.load(member.path), str(member.path))
         return made

@@ -1,0 +1,57 @@
+"""Packed matrices say what plain ones say, and the model stays what it was."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from weft.core.kinds import Batch
+from weft.nn import packed
+from weft.nn.assemble import assemble
+from weft.settings import compose
+
+PART = {"kind": "transformer", "width": 256, "layers": 1, "heads": 4, "inner": 1024}
+SYMBOLS = 4200  # × 256 is very large
+needs = pytest.mark.skipif(not packed._possible(), reason="this torch has no oneDNN")
+
+
+def model() -> nn.Module:
+    torch.manual_seed(1)
+    tree = {"encoder": PART, "decoder": PART, "embed": {"positions": "rotary"}}
+    return assemble(compose(("flag", tree)).spec, SYMBOLS, SYMBOLS).eval()
+
+
+def batch(rows: int) -> Batch:
+    return Batch.of([[5, 6, 7, 8]] * rows, [[9, 10, 11]] * rows)
+
+
+@needs
+@pytest.mark.parametrize("rows", [1, 3, 64])
+def test_it_says_the_same(rows: int) -> None:
+    made = model()
+    with torch.inference_mode():
+        plain = made(batch(rows)).logits
+        packed.pack(made)
+        assert isinstance(made.head.product, packed.Packed)
+        assert torch.allclose(made(batch(rows)).logits, plain, atol=1e-4)
+
+
+@needs
+def test_its_weights_can_still_be_read_and_learned_from() -> None:
+    made = model()
+    before = {name: value.clone() for name, value in made.state_dict().items()}
+    packed.pack(made)
+    assert before.keys() == made.state_dict().keys()
+    made(batch(2)).logits.sum().backward()
+    assert all(p.grad is not None for name, p in made.named_parameters() if "head" in name)
+
+
+def test_small_matrices_and_plain_torch_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = assemble(compose(("flag", {})).spec, 20, 20)
+    packed.pack(small)
+    assert not isinstance(small.head.product, packed.Packed)
+    monkeypatch.setenv("WEFT_NATIVE", "0")
+    large = model()
+    packed.pack(large)
+    assert not isinstance(large.head.product, packed.Packed)
