@@ -22,7 +22,7 @@ from corpus import BENCH
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = BENCH / "env"
-THREADS = 2
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
 NOT_INSTALLED = "not installed"
 
 

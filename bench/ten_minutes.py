@@ -1,6 +1,7 @@
 """How good is a translator after ten minutes of training? Weft and the peers, one after another, then BLEU.
 
-    python bench/ten_minutes.py [--minutes 10] [--models transformer] [--models lstm] [--lines 1000]
+    python bench/ten_minutes.py [--minutes 10] [--models transformer] [--systems weft] [--lines 1000]
+    OMP_NUM_THREADS=1 python bench/ten_minutes.py …     # on one core; two such side by side
 
 multi30k English to German; flickr2016 by beam 5; sacrebleu's BLEU, cased, 13a. The model is the same for all (issue 5);
 how Weft trains it is the autopilot's choice, and «autopilot» is a run in which nothing is set at all. Weft validates
@@ -51,7 +52,7 @@ def train(model: str, system: str, seconds: float, data: Path) -> dict[str, Any]
 
 def translate(driver: str, folder: Path, options: argparse.Namespace) -> list[str]:
     """The first lines of flickr2016 in German; nothing where it fails."""
-    file, out = MODELS / "in.en", MODELS / "out.de"
+    file, out = folder.with_suffix(".in"), folder.with_suffix(".out")
     corpus.write(file, corpus.read(source_of(driver, options.data))[: options.lines])
     words = ["--model-folder", folder, "--file", file, "--out", out, "--beam", 5, "--batch", 64]
     if peers.drive(driver, "translate", *words) is None:
@@ -96,11 +97,12 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--lines", type=int, default=1000, help="of flickr2016 to translate")
     parser.add_argument("--models", action="append", choices=list(SYSTEMS), help="all unless said")
+    parser.add_argument("--systems", action="append", help="all of a model unless said")
     options = parser.parse_args()
     MODELS.mkdir(parents=True, exist_ok=True)
     rows = []
     for model in options.models or SYSTEMS:
-        for system in SYSTEMS[model]:
+        for system in (s for s in SYSTEMS[model] if s in (options.systems or SYSTEMS[model])):
             found = result(model, system, options)
             missing = "failed" if system.startswith("weft") or peers.is_installed(system) else peers.NOT_INSTALLED
             figures = [f"{found['bleu']:.1f}", f"{found['updates']:,}"] if found else [missing, ""]

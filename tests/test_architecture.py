@@ -22,6 +22,8 @@ RANK_2 = ("weft.nn.encoders", "weft.nn.bridge", "weft.nn.decoders")
 RANK_6 = (
     "weft.api",
     "weft.training",
+    "weft.members",
+    "weft.beside",
     "weft.opening",
     "weft.grid",
     "weft.look",
