@@ -136,3 +136,10 @@ def test_without_a_clock_there_is_one_model(train: dict[str, Any]) -> None:
 
 def test_an_encoder_alone_is_one_model() -> None:
     assert members(0, given={"head": {"kind": "ctc"}, "train": {"budget_seconds": 86_400.0}}) == 1
+
+
+@pytest.mark.parametrize("found", [phones(), sentences(2000)], ids=["phones", "sentences"])
+def test_a_budget_too_short_for_one_pass_is_told(found: Survey) -> None:
+    slow = Speed(1e8, 0, 1e8, 1)
+    assert "of the data once" in choose(found, {"train": {"budget_seconds": 1.0}}, slow).notes[0]
+    assert choose(found, {"train": {"budget_seconds": 86_400.0}}, Speed(1e12, 0, 1e12, 1)).notes == []

@@ -34,6 +34,7 @@ class Choices:
 
     layer: Layer = field(default_factory=dict)
     reasons: list[list[str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what the user should know besides
 
     def set(self, key: str, value: Any, reason: str = "") -> None:
         put(self.layer, key, value)
@@ -145,7 +146,16 @@ def _width(choices: Choices, survey: Survey, seconds: float, speed: float | None
     passes = {w: USE * speed * seconds / (_work(w, size) * tokens) for w in WIDTHS if w <= max(128, tokens**0.5 / 2)}
     width = max((w for w in passes if passes[w] >= PASSES), default=WIDTHS[0])
     choices.reasons.append(["encoder.width", str(width), f"about {passes[width]:.0f} passes over the data in the time"])
+    _say_if_short(choices, passes[width])
     return width
+
+
+def _say_if_short(choices: Choices, passes: float) -> None:
+    if passes < 1:
+        choices.notes.append(
+            f"the time is enough for about {passes:.1%} of the data once: what it learns will be rough; "
+            "ten passes and more are what it takes (--budget)"
+        )
 
 
 def _work(width: int, symbols: int) -> float:
@@ -211,6 +221,7 @@ def _members(choices: Choices, given: Mapping[str, Any], seconds: float, speed: 
     if speed is None or not by_clock or by_ctc(given):
         return
     passes = USE * speed.apart * seconds / (_recurrent_work(choices.layer, given) * symbols)
+    _say_if_short(choices, passes)
     members = int(min(MOST_MEMBERS, passes / ENOUGH))
     members -= members % speed.cores if members > speed.cores else 0
     if members > 1:

@@ -76,7 +76,7 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
         folder.write_tokenisers(source, target)
         folder.write_facts(_facts(job, folder, prepared, corpus, composed.spec.data.invented))
         folder.write_spec(composed.spec, composed.origins, chosen.reasons)
-    _say_choices(chosen.reasons, composed, reporter)
+    _say_choices(chosen, composed, reporter)
     return Ready(composed.spec, source, target, corpus, prepared)
 
 
@@ -214,10 +214,12 @@ def _say_alignable(corpus: Corpus, reporter: Reporter) -> None:
         reporter.note(f"pairs left out, {what}: {left_out:,} of {len(corpus):,}")
 
 
-def _say_choices(reasons: list[list[str]], composed: Composed, reporter: Reporter) -> None:
-    for key, value, why in reasons:
+def _say_choices(chosen: Choices, composed: Composed, reporter: Reporter) -> None:
+    for key, value, why in chosen.reasons:
         if composed.origins.get(key) == "autopilot":
             reporter.note(f"chose {key} = {value}: {why}")
+    for note in chosen.notes:
+        reporter.note(note)
 
 
 # going on -----------------------------------------------------------------------------------------------------------

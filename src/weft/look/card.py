@@ -26,8 +26,8 @@ def card(
         [
             f"# {name}",
             "",
-            f"{_sentence(spec)} It has {facts['parameters']:,} parameters and was trained with Weft {facts['weft']} on "
-            f"{facts['training_pairs']:,} pairs.",
+            f"{_sentence(spec)} {_together(final)} {facts['parameters']:,} parameters and was trained with Weft "
+            f"{facts['weft']} on {facts['training_pairs']:,} pairs{_invented(facts)}.",
             "",
             *_scores(final),
             "![training curves](curves.png)",
@@ -64,6 +64,17 @@ def _sentence(spec: Spec) -> str:
     else:
         writes = f"a Transformer of {decoder.layers}×{decoder.width}"
     return f"A sequence-to-sequence model: {reads} reads {spec.source.tokens}, {writes} writes {spec.target.tokens}."
+
+
+def _together(final: Mapping[str, Any]) -> str:
+    models = final.get("models", 1)
+    return "It has" if models == 1 else f"It is {models} such models, which predict together, with"
+
+
+def _invented(facts: Mapping[str, Any]) -> str:
+    """Pairs that are nobody's data are told."""
+    count = facts.get("invented_pairs", 0)
+    return f", and {count:,} made up from them" if count else ""
 
 
 def _scores(final: Mapping[str, Any]) -> list[str]:
