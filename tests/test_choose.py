@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def test_running_text_gets_pieces_of_words_a_transformer_and_bleu() -> None:
 
 
 def test_more_time_and_a_faster_machine_never_make_the_model_narrower() -> None:
-    found = sentences(20_000)
+    found = replace(sentences(), pairs=500_000)
     widths = [
         chosen(found, {"train": {"budget_seconds": seconds}}, speed).encoder.width
         for speed in (1e10, 1e11, 1e12)
@@ -58,8 +59,16 @@ def test_more_time_and_a_faster_machine_never_make_the_model_narrower() -> None:
     assert widths[0] < widths[-1]
 
 
-def test_few_pairs_get_a_narrow_model_however_much_time_there_is() -> None:
-    assert chosen(sentences(100), {"train": {"budget_seconds": 86_400}}, 1e12).encoder.width == 128
+def test_few_pairs_get_a_narrow_model_however_much_time_there_is_but_several_of_them() -> None:
+    spec = chosen(sentences(100), {"train": {"budget_seconds": 86_400.0}}, 1e12)
+    assert (spec.encoder.width, spec.train.members) == (128, 6)
+
+
+def test_what_is_seen_often_is_dropped_more() -> None:
+    found = replace(sentences(), pairs=500_000)
+    spent = [chosen(found, {"train": {"budget_seconds": s}}, 1e11).train.dropout for s in (60.0, 3600.0, 1e6)]
+    assert spent == sorted(spent)
+    assert spent[0] < spent[-1]
 
 
 def test_products_are_halved_where_that_is_much_faster_and_the_model_may_be_wider() -> None:

@@ -1,0 +1,28 @@
+"""What the autopilot has chosen so far, with its reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.settings import Layer, put
+
+
+@dataclass
+class Choices:
+    """A layer of settings, and (setting, value, reason) for each that is worth telling."""
+
+    layer: Layer = field(default_factory=dict)
+    reasons: list[list[str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what the user should know besides
+
+    def set(self, key: str, value: Any, reason: str = "") -> None:
+        put(self.layer, key, value)
+        if reason:
+            self.reasons.append([key, str(value), reason])
+
+    def drop(self, key: str) -> None:
+        """Leave a setting as it is by default."""
+        part, _, name = key.rpartition(".")
+        self.layer.get(part, {}).pop(name, None)
+        self.reasons = [reason for reason in self.reasons if reason[0] != key]

@@ -1,0 +1,73 @@
+"""How each side is cut into symbols, and which pairs are added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.choose.choices import Choices
+from weft.data.survey import FEWEST_PAIRS, SideSurvey, Survey
+
+COPIED = 0.6  # of a target, from its source: above this the middle of a word does not matter
+FEW = 5000  # pairs that show it; fewer are filled up with pairs that are made up
+
+
+def side(choices: Choices, name: str, found: SideSurvey, pairs: int, given: Mapping[str, Any]) -> str:
+    """How one side is cut."""
+    asked = given.get(name, {}).get("tokens")
+    if asked:
+        return str(asked)
+    if is_symbol_list(found, pairs):
+        kind, why = "words", f"{found.distinct_words} distinct words, {found.mean_words:.1f} a line: a list of symbols"
+    elif found.mean_words <= 4 or found.mean <= 25:
+        kind, why = "characters", f"short: {found.mean:.0f} characters a line"
+    else:
+        kind, why = "bpe", f"running text: {found.mean_words:.0f} words a line, {found.distinct_words:,} distinct"
+    choices.set(f"{name}.tokens", kind, why)
+    return kind
+
+
+def is_symbol_list(found: SideSurvey, pairs: int) -> bool:
+    """Few distinct words, used over and over or very short: phones, letters set apart, commands."""
+    few = found.spaced >= 0.5 and found.mean_words >= 2 and found.distinct_words <= 500
+    uses = pairs * found.mean_words / max(1, found.distinct_words)
+    return few and (uses >= 20 or found.mean_word <= 2.5)
+
+
+def pieces(choices: Choices, survey: Survey) -> None:
+    """How many pieces of words there are, and whether both sides share them."""
+    words = survey.pairs * survey.target.mean_words
+    size = int(min(16_000, max(1000, round(words / 80 / 500) * 500)))
+    for name in ("source", "target"):
+        choices.set(f"{name}.size", size, f"{words:,.0f} target words" if name == "target" else "")
+    shared = survey.shared_characters >= 0.8
+    why = f"{survey.shared_characters:.0%} of the target's letters are the source's too"
+    choices.set("embed.shared", shared, why)
+
+
+def length(found: SideSurvey, kind: str) -> float:
+    """The mean number of symbols in a line, cut that way; a piece of a word is about four characters."""
+    return {"characters": found.mean, "bytes": found.mean, "words": found.mean_words}.get(kind, found.mean / 4)
+
+
+def invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any]) -> int:
+    """Pairs that are made up where there are too few to learn copying from; how many."""
+    asked = given.get("data", {}).get("invented")
+    if asked is not None:
+        return int(asked)
+    copied = survey.relation.copied
+    if sides != ["characters", "characters"] or copied < COPIED or not FEWEST_PAIRS <= survey.pairs < FEW:
+        return 0
+    count = FEW - survey.pairs
+    choices.set(
+        "data.invented", count, f"{survey.pairs:,} pairs, and {copied:.0%} of a target is copied from its source"
+    )
+    return count
+
+
+def limits(choices: Choices, survey: Survey, sides: list[str]) -> None:
+    """How long an output may be: half as much again as the longest training target for its source."""
+    source, target = (length(found, kind) for found, kind in zip((survey.source, survey.target), sides))
+    spread = survey.longest_ratio / max(1e-6, survey.target.mean / max(1.0, survey.source.mean))
+    choices.set("search.longest_ratio", round(max(1.0, 1.5 * target / max(1.0, source) * min(spread, 4.0)), 2))
+    choices.set("search.longest_extra", 20)
