@@ -25,7 +25,7 @@ from drivers.measure import WINDOWS, rates
 from timing import matrix_speed, middle, record, spread, table
 
 PIECES = ["source.tokens=bpe", "target.tokens=bpe", "source.size=8000", "target.size=8000", "embed.shared=true",
-          "embed.width=256"]  # fmt: skip
+          "embed.width=256", "head.tied=true"]  # fmt: skip
 SHARED = [*PIECES, "train.batch_tokens=4096", "train.dropout=0.1", "train.evaluations=1", "train.valid_pairs=50",
           "search.kind=greedy"]  # fmt: skip
 PART = ("kind=transformer", "width=256", "layers=4", "heads=4", "inner=1024")

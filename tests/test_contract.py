@@ -593,3 +593,11 @@ def test_an_encoder_alone_learns_by_ctc_to_take_a_symbol_away(kind: str) -> None
 
 def repeats(line: list[int]) -> int:
     return sum(a == b for a, b in pairwise(line))
+
+
+def test_a_head_begins_with_the_frequencies_that_it_is_told() -> None:
+    head = assemble(compose(("flag", {})).spec, 9, 9).head
+    counts = torch.tensor([0, 0, 0, 10, 40, 20, 20, 5, 5])
+    head.expect(counts)
+    said = torch.softmax(head(torch.zeros(1, 1, 256), None).logits, -1)[0, 0]
+    assert torch.allclose(said, (counts + 0.5) / (counts.sum() + 4.5), atol=1e-5)

@@ -366,3 +366,12 @@ def test_a_survey_is_the_same_when_read_again(tmp_path: Path) -> None:
     assert found.marks == ("<+F>", "<t>")
     assert (found.same, found.source.longest, found.source.distinct_words) == (0.5, 5, 3)
     assert json.loads(found.to_json())["pairs"] == 2
+
+
+def test_target_symbols_are_counted_with_an_end_after_every_row(tmp_path: Path) -> None:
+    pairs = [Pair("a", "xyx"), Pair("b", "y"), Pair("c", "")]
+    source, target = (learn("characters", 0, texts) for texts in (["abc"], ["xy"]))
+    counts = write_corpus(pairs, source, target, tmp_path / "corpus").target_counts(len(target))
+    assert counts[target.encode("x")[0]] == 2
+    assert counts[target.encode("y")[0]] == 2
+    assert counts[END] == 3

@@ -27,6 +27,8 @@ from weft.learn.validate import Validator
 from weft.learn.world import World, join_world
 from weft.look.card import card
 from weft.members import PATIENCE, Among, Beside, shares, side_by_side, spec_of
+from weft.nn.heads import Tokens
+from weft.nn.model import Seq2Seq
 from weft.opening import Job, Ready, asked_for, go_on, start
 from weft.score.metrics import signatures
 from weft.serve.predictor import Predictor, make_plan
@@ -164,6 +166,8 @@ def _train_one(ready: Ready, folder: RunFolder, world: World, reporter: Reporter
     check_room(make, spec, world.device)
     torch.manual_seed(spec.train.seed)
     model = make().to(world.device)
+    if isinstance(model, Seq2Seq) and isinstance(model.head, Tokens):
+        model.head.expect(torch.from_numpy(ready.corpus.target_counts(len(ready.target))).to(world.device))
     validator = Validator.of(ready.prepared.valid, ready.source, ready.target, spec.train.batch_tokens)
     greedy = make_plan(spec.search.model_copy(update={"kind": "greedy"}), ready.target)
     trainer = Trainer(spec, model, ready.corpus, validator, greedy, folder, world, reporter)

@@ -18,6 +18,7 @@ from weft.settings import flatten, implied_kind
 __all__ = ["Choices", "choose"]
 
 DEFAULT_BUDGET_SECONDS = 600.0
+RATE = 0.005  # of a Transformer of width 128 (docs/LOG.md, "The Transformer's rate")
 UPDATES = 100  # in a pass over the data, at least: what a small corpus gets
 
 
@@ -86,7 +87,8 @@ def _transformer(
     choices.set("embed.positions", "rotary" if implied_kind("encoder", given) != "recurrent" else "sinusoid")
     choices.set("embed.width", width)
     choices.set("train.batch_tokens", 1536, "small batches: many updates in the time")
-    choices.set("train.rate", 0.0015)
+    choices.set("train.rate", round(RATE * (128 / width) ** 0.5, 5))
+    choices.set("head.tied", False, "an output matrix of its own learns sooner")
     again = f"it sees the data about {passes:.0f} times"
     choices.set("train.dropout", 0.3 if passes >= 20 else 0.2 if passes >= 5 else 0.1, again if speed else "")
     return None if speed is None else passes

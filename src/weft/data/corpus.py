@@ -19,13 +19,14 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from weft.core.kinds import Batch, Pair
+from weft.core.kinds import END, Batch, Pair
 from weft.data.tokens import Tokeniser
 
 Ints = npt.NDArray[np.int64]
 FORMAT = 1
 CHUNK = 4096  # rows encoded at a time
 BLOCK = 1 << 18  # row ends looked at together
+MANY = 20_000_000  # symbols that are counted
 
 
 class _Mapped:
@@ -46,6 +47,12 @@ class _Mapped:
             lengths[first : first + BLOCK] = np.diff(self._rows[first : first + BLOCK + 1]) + 1
             self.release()
         return lengths
+
+    def counts(self, symbols: int) -> Ints:
+        """How often each symbol occurs, in the first MANY of them."""
+        found = np.bincount(self._ids[:MANY], minlength=symbols)
+        self.release()
+        return found.astype(np.int64)
 
     def repeats(self) -> npt.NDArray[np.int32]:
         """How often a symbol stands after itself in each row."""
@@ -106,6 +113,12 @@ class Corpus:
         """Whether each target has a place of the source for every symbol, and for a blank between equal ones."""
         needed = self._target.repeats() + self.target_lengths - 1  # without END
         return needed <= self.source_lengths
+
+    def target_counts(self, symbols: int) -> Ints:
+        """How often each target symbol is wanted, END after every row."""
+        counts = self._target.counts(symbols)
+        counts[END] += max(1, round(counts.sum() / max(1.0, float(self.target_lengths.mean()) - 1)))
+        return counts
 
     def batch(self, rows: Sequence[int] | Ints) -> Batch:
         sources, targets = ([side[r] for r in rows] for side in (self._source, self._target))

@@ -37,6 +37,14 @@ class Tokens(nn.Module):
     def product(self, out: Tensor) -> Tensor:
         return linear(out, self.weight, self.bias)
 
+    @torch.no_grad()
+    def expect(self, counts: Tensor) -> None:
+        """Begin with the symbols' own frequencies, so that the matrix need not learn them.
+
+        A tied matrix would learn them by moving all rare vectors one way, which makes them alike where they are read.
+        """
+        self.bias.copy_(((counts + 0.5) / (counts.sum() + 0.5 * len(counts))).log())
+
 
 class Copy(Tokens):
     """A mixture of writing and copying (See 2017): p(y) = g softmax(W o + b)ᵧ + (1 − g) Σ αᵢ over places i that hold y.
