@@ -173,3 +173,20 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     with pytest.raises(UserError, match="not installed") as told:
         exporting.the_package()
     assert "weft[ctranslate2]" in str(told.value)
+
+
+def test_several_models_are_not_exported_as_one(tmp_path: Path) -> None:
+    made = predictor()
+    made.join(predictor(), "another")
+    with pytest.raises(UserError, match="this run has 2 that predict together"):
+        exporting.export(made, tmp_path, tmp_path / "out")
+    problem = why_not(made, made.plan(Search(kind="greedy")), each_symbol=False)
+    assert problem is not None
+    assert "several" in problem[0]
+
+
+def test_an_output_matrix_of_its_own_is_exported(tmp_path: Path) -> None:
+    made = predictor(head__tied=False)
+    by_torch = made.predict(lines(), made.plan(Search(kind="greedy")))
+    made.engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
+    assert [one.text for one in made.predict(lines(), made.plan(Search(kind="greedy")))] == [o.text for o in by_torch]

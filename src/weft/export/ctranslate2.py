@@ -69,6 +69,9 @@ def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") 
     if found is not None:
         part, instead = found
         raise UserError(f"CTranslate2 has nothing for {part}", str(run), f"train with {instead}, or predict with torch")
+    if predictor.others:
+        what = f"CTranslate2 takes one model, and this run has {1 + len(predictor.others)} that predict together"
+        raise UserError(what, str(run), "train with --set train.members=1, or predict with torch")
     package, model = the_package(), predictor.model
     assert isinstance(model, Seq2Seq)
     made = _spec(package, model)

@@ -76,7 +76,7 @@ def why_not(predictor: Predictor, plan: Plan, each_symbol: bool) -> tuple[str, s
     if found is not None:
         return f"CTranslate2 has nothing for {found[0]}", f"train with {found[1]}, or use --engine torch"
     if predictor.others:
-        return "CTranslate2 predicts with one run", "leave --with out, or use --engine torch"
+        return "CTranslate2 predicts with one model, and here are several", "use --engine torch"
     if plan.kind == "sample":
         return "Weft samples with its own draws, which CTranslate2 has not", "leave --sample out, or use --engine torch"
     if each_symbol:
