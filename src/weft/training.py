@@ -91,6 +91,7 @@ def _default_out(job: Job) -> Path:
 def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, job: Job, pairs: Sequence[str]) -> None:
     """The run's models, and what is written when they are done."""
     give_back()  # what reading and encoding needed
+    before = Log(folder.log).last()
     members, at_once = ready.spec.train.members, side_by_side(ready.spec, world)
     if members == 1:
         trainer = _train_one(ready, folder, world, reporter, job.init)
@@ -109,7 +110,7 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, jo
         trainer = trainers[0]
     give_back()  # what the steps needed
     if world.first:
-        _finish(ready, folder, trainer)
+        _finish(ready, folder, trainer, before)
 
 
 def _make_members(ready: Ready, folder: RunFolder, at_once: int) -> None:
@@ -198,13 +199,14 @@ def _restore(trainer: Trainer, folder: RunFolder, world: World, reporter: Report
     trainer.restore(saved)
 
 
-def _finish(ready: Ready, folder: RunFolder, trainer: Trainer) -> None:
-    """Score the best weights by the run's own search, and write the card and the curves."""
-    log = Log(folder.log)
-    final = log.last()
-    if final.get("kind") != "final":
-        final = _final_scores(ready, folder, trainer)
-        log.write(final)
+def _finish(ready: Ready, folder: RunFolder, trainer: Trainer, before: dict[str, Any]) -> None:
+    """Score the best weights by the run's own search, and write the card and the curves.
+
+    `before` is the last line of the log when the run was opened: a run that was finished already keeps its scores.
+    """
+    finished = before.get("kind") == "final" and before["steps"] == trainer.progress.step
+    final = before if finished else _final_scores(ready, folder, trainer)
+    Log(folder.log).write(final)
     facts = {**folder.read_facts(), "parameters": final["parameters"]}
     folder.write("README.md", card(folder.path.name, ready.spec, facts, folder.read_choices()["reasons"], final))
     Curves(folder).draw()
