@@ -79,11 +79,11 @@ def training_goals(found: Mapping[tuple[Any, ...], Line]) -> list[Goal]:
 def bleu_goals(found: Mapping[tuple[Any, ...], Line]) -> list[Goal]:
     """Only what had ten minutes counts: a quick run gives less."""
     bleu = {key[:2]: line["bleu"] for key, line in found.items() if key[2] == 10 and line.get("bleu") is not None}
-    peers = [score for (_, system), score in bleu.items() if not system.startswith("weft")]
+    peers = [score for (model, system), score in bleu.items() if model == "transformer" and system != "weft"]
 
     def goal(what: str, model: str, asked: float | None, beyond: float) -> Goal:
         ours = bleu.get((model, "weft"))
-        ahead = ours - max(peers) if ours is not None and peers else None
+        ahead = ours - max(peers) if ours is not None and len(peers) == 3 else None  # all of them, or none
         return Goal(f"BLEU after ten minutes, {what}, above the best peer", ahead, asked, beyond, form="+.1f", unit="")
 
     return [goal("the same Transformer", "transformer", 0, 3), goal("the autopilot's choice", "autopilot", None, 6)]

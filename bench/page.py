@@ -109,10 +109,17 @@ def ten_minutes(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     if not found:
         return NOTHING, bleu_goals(found)
     rows = [
-        [shown(system), model, told(minutes, "g"), told(line.get("updates")), told(line.get("bleu"), ".1f")]
+        [
+            shown(system),
+            model,
+            told(minutes, "g"),
+            told(line["threads"]),
+            told(line["updates"]),
+            told(line["bleu"], ".1f"),
+        ]
         for (model, system, minutes), line in sorted(found.items(), key=lambda item: -(item[1].get("bleu") or 0))
     ]
-    text = table(["toolkit", "model", "minutes", "updates", "BLEU"], rows, left=2)
+    text = table(["toolkit", "model", "minutes", "cores", "updates", "BLEU"], rows, left=2)
     return f"{when(found.values())}\n\n{text}", bleu_goals(found)
 
 
