@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from peers import memory
+
 
 def make_pairs(data: Path, path: Path, count: int) -> None:
     """Sentences of the corpus in twos, so that lines are about 120 bytes and no two are the same."""
@@ -33,22 +35,13 @@ def watch(command: list[str], log: Path | None) -> tuple[float, float, float]:
     began, first, peak = time.monotonic(), 0.0, 0.0
     process = subprocess.Popen(command, env={**os.environ, "TERM": "dumb"})
     while process.poll() is None:
-        peak = max(peak, resident(process.pid))
+        peak = max(peak, memory(process.pid, "VmRSS"))
         if not first and log is not None and log.exists() and log.stat().st_size != before:
             first = time.monotonic() - began
         time.sleep(0.05)
     if process.returncode:
         sys.exit(f"failed: {' '.join(command)}")
     return first, time.monotonic() - began, peak
-
-
-def resident(pid: int) -> float:
-    """Resident memory in MB."""
-    try:
-        fields = Path(f"/proc/{pid}/status").read_text().split()
-        return int(fields[fields.index("VmRSS:") + 1]) / 1024
-    except (OSError, ValueError):
-        return 0.0
 
 
 def main() -> None:

@@ -107,7 +107,7 @@ def watched(command: list[str], environment: dict[str, str]) -> tuple[str, float
         process = subprocess.Popen(command, env=own, stdout=said, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         while process.poll() is None:
             for pid in family(process.pid):
-                peaks[pid] = max(peaks.get(pid, 0.0), peak_resident(pid))
+                peaks[pid] = max(peaks.get(pid, 0.0), memory(pid))
             time.sleep(0.2)
         said.seek(0)
         return said.read(), sum(peaks.values())
@@ -123,11 +123,11 @@ def family(pid: int) -> list[int]:
     return [pid, *(one for child in children for one in family(child))]
 
 
-def peak_resident(pid: int) -> float:
-    """The most memory that a process had so far, in MB; 0 for one that is gone."""
+def memory(pid: int, kind: str = "VmHWM") -> float:
+    """Of a process, in MB: the most that it had so far, or what it has (VmRSS); 0 for one that is gone."""
     try:
         fields = Path(f"/proc/{pid}/status").read_text().split()
-        return int(fields[fields.index("VmHWM:") + 1]) / 1024
+        return int(fields[fields.index(f"{kind}:") + 1]) / 1024
     except (OSError, ValueError):
         return 0.0
 

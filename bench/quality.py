@@ -34,7 +34,9 @@ Each set was trained with `weft train FILE --valid DEV --budget TIME` and nothin
 have tags) and judged with `weft evaluate`: the mean over a task's sets stands in the first table, each set in the
 second. «To reach» and «beyond» are the goals of the project; «others» are published figures on the test sets, which are
 not in the folder of data: what stands here was measured on the dev sets (translation: on flickr2016 and tatoeba's test
-set). *wer* is the share of words with any error, *exact* its opposite, both in percent; *bleu* is sacreBLEU, cased.
+set). Where there is no other set, each run has chosen its best checkpoint on the pairs that it is judged on, which
+flatters it by a little; the published figures have no such help. *wer* is the share of words with any error, *exact*
+its opposite, both in percent; *bleu* is sacreBLEU, cased.
 
 Made by `python bench/quality.py` (`make quality`), which adds what is missing to `bench/quality.jsonl`; a set whose row
 is missing has not been measured yet. What helped and what did not is in `LOG.md`.

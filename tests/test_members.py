@@ -140,3 +140,20 @@ def test_the_share_and_the_time_left_are_of_the_whole_run() -> None:
 def test_ctc_has_no_members(weft: Weft, tiny_pairs: Path) -> None:
     done = weft("train", tiny_pairs, "--steps", 2, "--set", "head.kind=ctc", "--set", "train.members=2")
     refused(done, "train.members=2", "head.kind=ctc")
+
+
+def test_all_begin_from_the_weights_of_another_run(tiny_run: Run, tiny_pairs: Path, tmp_path: Path) -> None:
+    settings = {"train.members": 2, "train.rate": 1e-9, "train.average": 0.0}
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        run = package.train(
+            tiny_pairs, out=tmp_path / "run", steps=1, init=tiny_run.path, settings=settings, reporter=Quiet()
+        )
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    old = best_weights(tiny_run.folder)
+    for folder in (run.path, run.path / "members" / "2"):
+        new = best_weights(RunFolder(folder))
+        assert all(torch.allclose(old[name], new[name], atol=1e-5) for name in old), folder

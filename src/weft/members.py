@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,17 @@ def shares(members: int, at_once: int) -> list[Share]:
     """The first share is for the process that speaks to the user."""
     threads = max(1, torch.get_num_threads() // at_once)
     return [Share(tuple(range(first, members + 1, at_once)), threads) for first in range(1, at_once + 1)]
+
+
+@contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """So many inside, and as many as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Beside:

@@ -26,7 +26,7 @@ from weft.learn.room import check_room
 from weft.learn.validate import Validator
 from weft.learn.world import World, join_world
 from weft.look.card import card
-from weft.members import PATIENCE, Among, Beside, shares, side_by_side, spec_of
+from weft.members import PATIENCE, Among, Beside, shares, side_by_side, spec_of, using_threads
 from weft.nn.heads import Tokens
 from weft.nn.model import Seq2Seq
 from weft.opening import Job, Ready, asked_for, go_on, start
@@ -101,13 +101,9 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, jo
         mine, *others = shares(members, at_once)
         how = f"{at_once} side by side" if at_once > 1 else "one after the other"
         reporter.note(f"{members} models, which predict together, are trained {how}; this tells of the first")
-        threads = torch.get_num_threads()
-        with Beside(folder, others, pairs) as beside:
-            torch.set_num_threads(mine.threads)
-            trainers = _train_some(ready, folder, mine.numbers, world, reporter, job.init)
+        with Beside(folder, others, pairs) as beside, using_threads(mine.threads):
+            trainer, *_ = _train_some(ready, folder, mine.numbers, world, reporter)
             beside.wait()
-        torch.set_num_threads(threads)
-        trainer = trainers[0]
     give_back()  # what the steps needed
     if world.first:
         _finish(ready, folder, trainer, before)
@@ -132,14 +128,10 @@ def train_members(folder: RunFolder, numbers: Sequence[int], pairs: Sequence[str
 
 
 def _train_some(
-    ready: Ready,
-    folder: RunFolder,
-    numbers: Sequence[int],
-    world: World,
-    reporter: Reporter,
-    init: Path | None = None,
+    ready: Ready, folder: RunFolder, numbers: Sequence[int], world: World, reporter: Reporter
 ) -> list[Trainer]:
     trainers = []
+    init = folder.read_facts()["init"]  # which every process can read
     seconds = folder.member(2).read_spec().train.budget_seconds
     for done, number in enumerate(numbers):
         if done:
@@ -148,7 +140,7 @@ def _train_some(
         member = folder.member(number) if number > 1 else folder
         own = replace(ready, spec=_own_spec(ready.spec, number, folder))
         with _locked_by_first(member, world, PATIENCE) if number > 1 else nullcontext():
-            trainers.append(_train_one(own, member, world, told, init))
+            trainers.append(_train_one(own, member, world, told, Path(init) if init else None))
     return trainers
 
 
