@@ -23,6 +23,7 @@ RANK_6 = (
     "weft.api",
     "weft.training",
     "weft.members",
+    "weft.race",
     "weft.beside",
     "weft.opening",
     "weft.grid",

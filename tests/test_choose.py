@@ -40,6 +40,13 @@ def test_targets_that_are_lists_of_symbols_are_cut_at_spaces_and_words_into_char
     assert spec.train.select == "exact"
 
 
+def test_targets_that_are_one_word_of_a_few_are_labels_and_others_are_spelled() -> None:
+    text = " ".join(WORDS)
+    few = survey([Pair(f"{text} {i}", ("good", "bad", "mixed")[i % 3]) for i in range(300)], 0)[0]
+    many = survey([Pair(f"{text} {i}", f"word{i % 40}") for i in range(300)], 0)[0]
+    assert [chosen(found).target.tokens for found in (few, many)] == ["words", "characters"]
+
+
 def test_running_text_gets_pieces_of_words_a_transformer_and_bleu() -> None:
     spec = chosen(sentences())
     assert (spec.source.tokens, spec.target.tokens, spec.embed.shared) == ("bpe", "bpe", True)

@@ -189,7 +189,7 @@ def test_symbols_through_a_projection_and_learned_places() -> None:
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_head_that_copies(tied: bool) -> None:
     table = embedding.table(7, 2)
-    head = shaken(Copy(3, 2, table, tied, copies=[0, 1, 2, 3, 5, 5, 1]))
+    head = shaken(Copy(3, 2, table, tied, turned=False, copies=[0, 1, 2, 3, 5, 5, 1]))
     source, mask = torch.tensor([[4, 5, 6, END], [6, END, 0, 0]]), lengths_to_mask(torch.tensor([4, 2]))
     out, states = free(2, 2, 3), free(2, 4, 2)
     seen = Memory(states, mask, source=source)

@@ -95,4 +95,4 @@ def test_it_is_kept_with_the_survey() -> None:
     found = survey([replace(pair) for pair in VERBS], 0)[0]
     assert found.relation.copied > 0.5
     assert Survey.from_json(found.to_json()) == found
-    assert Relation() == Relation(0, 0, 0)
+    assert Relation() == Relation(0, 0, 0, 0)

@@ -570,7 +570,7 @@ def copied_by_hand(head: Copy, out: Vector, states: list[Vector], source: list[i
 
 
 def test_the_copy_head_is_a_mixture_of_writing_and_of_the_places_that_hold_a_symbol() -> None:
-    head = shaken_in_double(Copy(6, 4, embedding.table(9, 5), tied=False, copies=COPIES))
+    head = shaken_in_double(Copy(6, 4, embedding.table(9, 5), tied=False, turned=False, copies=COPIES))
     sources = [[4, 6, 4, 5, 3], [7, 3]]  # a symbol twice, two symbols that are one, an unknown one; END at the end
     lengths = [len(source) for source in sources]
     ids = torch.tensor([sources[0], [*sources[1], PAD, PAD, PAD]])

@@ -138,6 +138,32 @@ def test_nbest_widens_a_beam_that_is_too_narrow_for_it() -> None:
     assert [len(each) for each in narrow] == [6] * 4
 
 
+@dataclass
+class Counting(Table):
+    """Knows how often it was asked."""
+
+    steps: int = 0
+
+    def advance(self, y: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
+        self.steps += 1
+        return super().advance(y, state)
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_a_line_is_done_when_its_beam_is_full_of_finished_outputs(width: int) -> None:
+    model, (read, mask) = Counting(5, for_end=4.0), padded(sources(6, longest=4), after=END)
+    ours = beam(model, read, mask, torch.tensor([30] * 6), Rules(first_symbol=FIRST), width)
+    assert all(len(each) == width for each in ours)
+    assert model.steps < 15  # nothing is looked for after that
+
+
+def test_outputs_may_be_given_limits_of_their_own() -> None:
+    lines = sources(5, longest=4)
+    never = Table(4, for_end=-50.0)
+    ours = decode(never, lines, plan("greedy"), CPU, longest=[1, 2, 3, 4, 5])
+    assert [len(each[0].ids) for each in ours] == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_a_wider_beam_finds_better_outputs_on_the_whole(alpha: float) -> None:
     lines = sources(40, longest=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import random
 from functools import partial
 from pathlib import Path
@@ -14,12 +15,14 @@ import torch
 
 import weft
 from weft.core.errors import UserError
-from weft.core.kinds import Batch
+from weft.core.kinds import END, Batch
+from weft.learn.optimise import adamw, put_rate
 from weft.learn.report import Plain, Quiet
 from weft.learn.room import check_room
+from weft.learn.validate import Validator
 from weft.nn.assemble import assemble
 from weft.settings import compose
-from weft.spec import CellName, PositionName, ScoreName
+from weft.spec import CellName, PositionName, ScoreName, Search
 
 SMALL = {"encoder.width": 32, "decoder.width": 32, "embed.width": 32, "train.batch_tokens": 512}
 TRANSFORMER = {"encoder.kind": "transformer", "decoder.kind": "transformer", "encoder.layers": 1, "decoder.layers": 1}
@@ -187,6 +190,40 @@ def test_the_gradient_is_the_same_whether_the_scores_are_made_in_parts_or_at_onc
     assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(whole, parts))
     assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(whole, plain))
     assert not all(torch.equal(a, b) for a, b in zip(whole, parts))  # it was really done in parts
+
+
+def test_embeddings_are_trained_at_a_multiple_of_the_rate() -> None:
+    model = assemble(compose(("flag", SMALL)).spec, 9, 8)
+    optimiser = adamw(model, 0.01, 8.0)
+    put_rate(optimiser, 0.5)
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
+    rates = {id(p): group["lr"] for group in optimiser.param_groups for p in group["params"]}
+    assert {rates[id(p)] for p in model.parameters() if id(p) in tables} == {4.0}
+    assert {rates[id(p)] for p in model.parameters() if id(p) not in tables} == {0.5}
+
+
+def test_a_tied_transformers_outputs_are_turned_before_they_meet_the_embedding() -> None:
+    parts = {f"{side}.{key}": value for side in ("encoder", "decoder")
+             for key, value in (("kind", "transformer"), ("width", 32), ("heads", 2))}  # fmt: skip
+    turned = {}
+    for name, settings in (("tied", {}), ("own", {"head.tied": False})):
+        spec = compose(("flag", {**parts, "embed.width": 32, **settings})).spec
+        turned[name] = isinstance(assemble(spec, 9, 8).head.project, torch.nn.Linear)
+    assert turned == {"tied": True, "own": False}
+    assert isinstance(assemble(compose(("flag", SMALL)).spec, 9, 8).head.project, torch.nn.Identity)
+
+
+def test_validation_cuts_what_goes_on_long_after_its_target(tmp_path: Path) -> None:
+    run = weft.train(pairs(), out=tmp_path / "run", steps=2, settings=SMALL, reporter=Quiet())
+    rows = [weft.Pair(s, t) for s, t in pairs()[:20]]
+    predictor = run.predictor
+    with torch.no_grad():
+        predictor.model.head.bias[END] -= 50  # it never ends
+    valid = Validator.of(rows, predictor.source, predictor.target, 500)
+    plan = predictor.plan(Search(kind="greedy", longest_extra=60))
+    whole, cut = (valid.evaluate(predictor.model, plan, predictor.device, cut=cut) for cut in (False, True))
+    assert all(len(output) > 60 for output in whole.outputs)
+    assert [len(o) for o in cut.outputs] == [math.ceil(1.5 * len(row.target)) + 5 for row in rows]
 
 
 def test_a_single_text_a_missing_tag_and_what_is_no_text_are_refused(tmp_path: Path) -> None:

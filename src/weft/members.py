@@ -40,8 +40,8 @@ def spec_of(spec: Spec, number: int, at_once: int) -> Spec:
     """The settings of one model: its seed, and its share of a budget of time."""
     train = spec.train
     rounds = -(-train.members // at_once)
-    seconds = None if train.budget_seconds is None else train.budget_seconds / rounds
-    own = {"members": 1, "seed": train.seed + SEEDS_APART * (number - 1), "budget_seconds": seconds}
+    seconds = None if train.seconds is None else train.seconds / rounds
+    own = {"members": 1, "seed": train.seed + SEEDS_APART * (number - 1), "budget_seconds": seconds, "raced": 0.0}
     return spec.model_copy(update={"train": train.model_copy(update=own)})
 
 

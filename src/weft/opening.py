@@ -11,6 +11,7 @@ from typing import Any
 
 import weft
 from weft.choose import Choices, choose
+from weft.choose.rivals import rivals
 from weft.core.errors import UserError
 from weft.core.kinds import UNKNOWN
 from weft.core.machine import Speed, matrix_speed
@@ -75,9 +76,29 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
     with folder.locked():
         folder.write_tokenisers(source, target)
         folder.write_facts(_facts(job, folder, prepared, corpus, composed.spec.data.invented))
+        folder.write_candidates(_candidates(job, given, chosen, composed, prepared))
         folder.write_spec(composed.spec, composed.origins, chosen.reasons)
     _say_choices(chosen, composed, reporter)
     return Ready(composed.spec, source, target, corpus, prepared)
+
+
+def _candidates(
+    job: Job, given: Layer, chosen: Choices, composed: Composed, prepared: Prepared
+) -> list[dict[str, Any]]:
+    """What takes part in a race, the autopilot's own choice first; nothing where there is no race."""
+    found = [] if job.chosen or job.init else rivals(prepared.survey, given, chosen)
+    if not found:
+        return []
+    entries = [("what the rules choose", composed, chosen.reasons)]
+    for rival in found:
+        own = choose(prepared.survey, merge(given, rival.asked), speed_for(composed.spec))
+        layers = ("autopilot", merge(own.layer, rival.asked)), ("file", job.file_layer), ("flag", job.flag_layer)
+        asked = [[key, str(value), rival.why] for key, value in flatten(rival.asked)]
+        entries.append((rival.name, compose(*layers, ("flag", _data_layer(job))), [*own.reasons, *asked]))
+    return [
+        {"name": name, "spec": made.spec.model_dump(mode="json"), "origins": made.origins, "reasons": reasons}
+        for name, made, reasons in entries
+    ]
 
 
 def asked_for(job: Job) -> Spec:

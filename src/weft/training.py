@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from weft import race
 from weft.core.errors import UserError
 from weft.core.memory import give_back
 from weft.data.pairs import settle
@@ -92,9 +93,11 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, jo
     """The run's models, and what is written when they are done."""
     give_back()  # what reading and encoding needed
     before = Log(folder.log).last()
+    if world.size == 1:
+        ready = race.run(ready, folder, reporter, partial(_train_one, world=world))
     members, at_once = ready.spec.train.members, side_by_side(ready.spec, world)
     if members == 1:
-        trainer = _train_one(ready, folder, world, reporter, job.init)
+        trainer = _train_one(ready, folder, reporter, world, job.init or race.winner(folder))
     else:
         if world.first:
             _make_members(ready, folder, at_once)
@@ -140,7 +143,7 @@ def _train_some(
         member = folder.member(number) if number > 1 else folder
         own = replace(ready, spec=_own_spec(ready.spec, number, folder))
         with _locked_by_first(member, world, PATIENCE) if number > 1 else nullcontext():
-            trainers.append(_train_one(own, member, world, told, Path(init) if init else None))
+            trainers.append(_train_one(own, member, told, world, Path(init) if init else None))
     return trainers
 
 
@@ -149,11 +152,11 @@ def _own_spec(spec: Spec, number: int, folder: RunFolder) -> Spec:
     if number > 1:
         return folder.member(number).read_spec()
     second = folder.member(2).read_spec().train
-    train = spec.train.model_copy(update={"members": 1, "budget_seconds": second.budget_seconds})
+    train = spec.train.model_copy(update={"members": 1, "budget_seconds": second.budget_seconds, "raced": 0.0})
     return spec.model_copy(update={"train": train})
 
 
-def _train_one(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, init: Path | None) -> Trainer:
+def _train_one(ready: Ready, folder: RunFolder, reporter: Reporter, world: World, init: Path | None = None) -> Trainer:
     spec = ready.spec
     make = partial(model_of, spec, ready.source, ready.target)
     check_room(make, spec, world.device)
@@ -252,7 +255,7 @@ def _affordable(trainer: Trainer, pairs: int, train: Train) -> int:
     """How many validation pairs can be decoded in what is left of the budget; without a clock, FINAL_PAIRS."""
     wanted = min(pairs, FINAL_PAIRS)
     each = train.members * trainer.progress.evaluation_seconds / max(1, len(trainer.validator.pairs))
-    if trainer.budget.seconds is None or train.budget_seconds is None or each == 0:
+    if trainer.budget.seconds is None or train.seconds is None or each == 0:
         return wanted
-    left = max(trainer.budget.seconds - trainer.progress.seconds, 0.02 * train.budget_seconds)
+    left = max(trainer.budget.seconds - trainer.progress.seconds, 0.02 * train.seconds)
     return max(min(wanted, 20), min(wanted, math.floor(left / (each * (FINAL_EVALUATIONS - 1)))))

@@ -19,7 +19,10 @@ __all__ = ["Choices", "choose"]
 
 DEFAULT_BUDGET_SECONDS = 600.0
 RATE = 0.005  # of a Transformer of width 128 (docs/LOG.md, "The Transformer's rate")
-UPDATES = 100  # in a pass over the data, at least: what a small corpus gets
+EMBED_RATE = 8.0
+SMALLEST_BATCH, LARGEST_BATCH = 768, 2048  # symbols
+TRANSFORMER_UPDATES = 3000  # that a run should make where the time is short
+UPDATES = 100  # of a recurrent model in a pass over the data, at least: what a small corpus gets
 
 
 def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None) -> Choices:
@@ -74,8 +77,8 @@ def _transformer(
     choices: Choices, given: Mapping[str, Any], seconds: float, speed: Speed | None, count: float
 ) -> float | None:
     """How many passes over the data it has time for, if that is known."""
-    pieces = choices.layer.get("target", {}).get("size", 4000)
-    width, passes = size.width(choices, seconds, size.precision(choices, given, speed), count, pieces)
+    pieces = int({**choices.layer.get("target", {}), **given.get("target", {})}.get("size", 4000))
+    width, passes = size.width(choices, given, seconds, size.precision(choices, given, speed), count, pieces)
     why = "running text is learned best by a Transformer"
     for side in ("encoder",) if by_ctc(given) else ("encoder", "decoder"):
         if (implied_kind(side, given) or "transformer") == "transformer":
@@ -86,9 +89,11 @@ def _transformer(
             choices.set(f"{side}.inner", 2 * width)
     choices.set("embed.positions", "rotary" if implied_kind("encoder", given) != "recurrent" else "sinusoid")
     choices.set("embed.width", width)
-    choices.set("train.batch_tokens", 1536, "small batches: many updates in the time")
-    choices.set("train.rate", round(RATE * (128 / width) ** 0.5, 5))
-    choices.set("head.tied", False, "an output matrix of its own learns sooner")
+    batch = int(min(LARGEST_BATCH, max(SMALLEST_BATCH, passes * count / TRANSFORMER_UPDATES)))
+    choices.set("train.batch_tokens", batch, "small batches: many updates in the time")
+    asked = max(int(given.get(side, {}).get("width", width)) for side in ("encoder", "decoder"))
+    choices.set("train.rate", round(RATE * (128 / asked) ** 0.5, 5))
+    choices.set("train.embed_rate", EMBED_RATE, "rare pieces are learned from few examples")
     again = f"it sees the data about {passes:.0f} times"
     choices.set("train.dropout", 0.3 if passes >= 20 else 0.2 if passes >= 5 else 0.1, again if speed else "")
     return None if speed is None else passes

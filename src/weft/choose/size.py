@@ -30,24 +30,31 @@ def precision(choices: Choices, given: Mapping[str, Any], speed: Speed | None) -
     return max(speed.float32, HALVES * speed.bfloat16) if halves else speed.float32
 
 
-def width(choices: Choices, seconds: float, speed: float | None, symbols: float, size: int) -> tuple[int, float]:
+def width(
+    choices: Choices, given: Mapping[str, Any], seconds: float, speed: float | None, symbols: float, size: int
+) -> tuple[int, float]:
     """The widest Transformer that sees every pair PASSES times in the budget, and not too wide for the data.
 
-    With it comes how many times that is.
+    With it comes how many times that is, by the sizes that are `given` where some are.
     """
     if speed is None:
         return WIDTHS[1], float(PASSES)
     wide = max(WIDTHS[0], 0.3 * symbols**0.5)
-    passes = {w: USE * speed * seconds / (_work(w, size) * symbols) for w in WIDTHS if w <= wide}
+    passes = {w: USE * speed * seconds / (_work(w, size, given) * symbols) for w in WIDTHS if w <= wide}
     found = max((w for w in passes if passes[w] >= PASSES), default=WIDTHS[0])
     choices.reasons.append(["encoder.width", str(found), f"about {passes[found]:.0f} passes over the data in the time"])
     return found, passes[found]
 
 
-def _work(width: int, symbols: int) -> float:
+def _work(width: int, symbols: int, given: Mapping[str, Any]) -> float:
     """Multiplications and additions to learn from one target symbol: six for each weight it meets."""
-    blocks = LAYERS * ((4 + 4) * width**2 + (8 + 4) * width**2)  # encoder and decoder, feed-forward of twice the width
-    return 6 * (blocks + width * symbols)
+    blocks, last = 0, width
+    for side, products in (("encoder", 4), ("decoder", 8)):
+        part = given.get(side, {})
+        last = int(part.get("width", width))
+        inner = int(part.get("inner", 2 * last))
+        blocks += int(part.get("layers", LAYERS)) * (products * last**2 + 2 * last * inner)
+    return 6 * (blocks + last * symbols)
 
 
 def recurrent_passes(

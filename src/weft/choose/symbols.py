@@ -19,6 +19,8 @@ def side(choices: Choices, name: str, found: SideSurvey, pairs: int, given: Mapp
         return str(asked)
     if is_symbol_list(found, pairs):
         kind, why = "words", f"{found.distinct_words} distinct words, {found.mean_words:.1f} a line: a list of symbols"
+    elif name == "target" and is_label(found, pairs):
+        kind, why = "words", f"one of {found.distinct_words} words"
     elif found.mean_words <= 4 or found.mean <= 25:
         kind, why = "characters", f"short: {found.mean:.0f} characters a line"
     else:
@@ -32,6 +34,11 @@ def is_symbol_list(found: SideSurvey, pairs: int) -> bool:
     few = found.spaced >= 0.5 and found.mean_words >= 2 and found.distinct_words <= 500
     uses = pairs * found.mean_words / max(1, found.distinct_words)
     return few and (uses >= 20 or found.mean_word <= 2.5)
+
+
+def is_label(found: SideSurvey, pairs: int) -> bool:
+    """One word of a few, each of which many rows have: a class, yes or no, a number of stars."""
+    return found.spaced == 0 and found.distinct_words <= 500 and pairs >= 20 * found.distinct_words
 
 
 def pieces(choices: Choices, survey: Survey) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from weft.core.kinds import Pair
 SAMPLE = 2000  # pairs that are compared symbol by symbol
 LONGEST = 400  # symbols of a side that are looked at
 ROWS = 100_000  # pairs among which a source is looked for a second time
+_WORDS = re.compile(r"\w{3,}")
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Relation:
     """Shares between 0 and 1."""
 
     copied: float = 0.0  # of a target's characters: those that its source has in the same order
+    copied_words: float = 0.0  # of a target's words of three letters and more: those that its source has
     in_order: float = 0.0  # of neighbours in a target: those that come from the source in its order
     ambiguous: float = 0.0  # of rows: those whose source has another target, too
 
@@ -50,7 +53,8 @@ class Related:
 
     def result(self) -> Relation:
         several = sum(self._counts[key] for key in self._open)
-        return Relation(copied(self._sample), in_order(self._sample), several / max(1, min(self._rows, ROWS)))
+        some = self._sample
+        return Relation(copied(some), copied_words(some), in_order(some), several / max(1, min(self._rows, ROWS)))
 
 
 def copied(pairs: Sequence[Pair]) -> float:
@@ -58,6 +62,11 @@ def copied(pairs: Sequence[Pair]) -> float:
         LCSseq.similarity(p.source[:LONGEST], p.target[:LONGEST]) / len(p.target[:LONGEST]) for p in pairs if p.target
     ]
     return sum(shares) / max(1, len(shares))
+
+
+def copied_words(pairs: Sequence[Pair]) -> float:
+    found = [(set(_WORDS.findall(p.source)), _WORDS.findall(p.target)) for p in pairs]
+    return sum(word in source for source, target in found for word in target) / max(1, sum(len(t) for _, t in found))
 
 
 def in_order(pairs: Sequence[Pair]) -> float:

@@ -12,6 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -84,10 +85,9 @@ class Tokeniser(ABC):
 
     def show(self, ids: Iterable[int]) -> list[str]:
         """One readable name an id, for tables and pictures."""
-        names = self.names
-        return [names[i] for i in ids]
+        return [self.names[i] for i in ids]
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The readable name of every id."""
         return [*SPECIALS, *self.marks, *self.symbols]

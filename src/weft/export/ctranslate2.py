@@ -147,8 +147,17 @@ def _spec(package: Any, model: Seq2Seq[Any]) -> Any:
         _self_attention(theirs.self_attention, block.own, block.around_own)
         _cross_attention(theirs.attention, block.cross, block.around_cross)
         _feed(theirs.ffn, block.feed, block.around_feed)
-    made.decoder.projection.weight, made.decoder.projection.bias = _array(head.weight), _array(head.bias)
+    _head(made.decoder.projection, head)
     return made
+
+
+@torch.no_grad()
+def _head(theirs: Any, ours: Tokens) -> None:
+    """One product: a matrix that turns the outputs first becomes a part of it."""
+    weight, bias, turn = ours.weight.detach(), ours.bias.detach(), ours.project
+    if isinstance(turn, nn.Linear):
+        weight, bias = weight @ turn.weight, bias + weight @ turn.bias
+    theirs.weight, theirs.bias = _array(weight), _array(bias)
 
 
 def _positions(theirs: Any, ours: NoPositions, width: int) -> None:

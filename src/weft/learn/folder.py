@@ -22,7 +22,7 @@ from weft.spec import Spec
 
 FORMAT = 1
 TOKENISERS = ("source.json", "target.json")
-OWN = {"lock", "choices.json", "data.json", *TOKENISERS}  # what a start that was killed may leave
+OWN = {"lock", "choices.json", "data.json", "race", *TOKENISERS}  # what a start that was killed may leave
 
 
 class RunFolder:
@@ -81,7 +81,7 @@ class RunFolder:
     def give_up(self) -> None:
         """A start that failed before its first checkpoint leaves the folder free for another try."""
         if not any(self.checkpoints.glob("step-*")):
-            for path in (self.checkpoints, self.path / "members"):
+            for path in (self.checkpoints, self.path / "members", self.race):
                 shutil.rmtree(path, ignore_errors=True)
             for path in (self.spec_file, self.log, self.path / "curves.png"):
                 path.unlink(missing_ok=True)
@@ -133,6 +133,16 @@ class RunFolder:
         self.write("choices.json", json.dumps({"origins": dict(origins), "reasons": reasons}, indent=1) + "\n")
         content = {"format": FORMAT, **spec.model_dump(mode="json")}
         self.write("spec.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+    @property
+    def race(self) -> Path:
+        return self.path / "race"
+
+    def write_candidates(self, candidates: list[dict[str, Any]]) -> None:
+        """Who takes part in a race, if there is one (race.py)."""
+        if candidates:
+            self.race.mkdir(exist_ok=True)
+            RunFolder(self.race).write("candidates.json", json.dumps(candidates, indent=1, ensure_ascii=False) + "\n")
 
     def read_spec(self) -> Spec:
         self.need_run()

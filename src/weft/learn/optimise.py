@@ -9,13 +9,27 @@ import torch
 from torch import Tensor, nn
 
 
-def adamw(model: nn.Module, rate: float, weight_decay: float) -> torch.optim.AdamW:
-    """AdamW (Loshchilov 2019); vectors and embeddings are not drawn to zero."""
-    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    free = [p for p in model.parameters() if p.dim() < 2 or id(p) in tables]
-    drawn = [p for p in model.parameters() if p.dim() >= 2 and id(p) not in tables]
-    groups = [{"params": drawn, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), fused=True)
+def adamw(model: nn.Module, weight_decay: float, of_embeddings: float) -> torch.optim.AdamW:
+    """AdamW (Loshchilov 2019); vectors and embeddings are not drawn to zero, and embeddings have a rate of their own.
+
+    The rates come with each step (`put_rate`): `of_embeddings` is theirs in multiples of the others'.
+    """
+    known = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    tables = [p for p in model.parameters() if id(p) in known]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    matrices = [p for p in model.parameters() if p.dim() >= 2 and id(p) not in known]
+    groups = [
+        {"params": matrices, "weight_decay": weight_decay, "times": 1.0},
+        {"params": vectors, "weight_decay": 0.0, "times": 1.0},
+        {"params": tables, "weight_decay": 0.0, "times": of_embeddings},
+    ]
+    return torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
+
+
+def put_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """The rate of the next step, each group's by its own multiple."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate * group["times"]
 
 
 class Average:

@@ -74,17 +74,31 @@ class Validator:
         )
 
     def evaluate(
-        self, model: Model, plan: Plan, device: torch.device, tick: Callable[[int], None] | None = None
+        self,
+        model: Model,
+        plan: Plan,
+        device: torch.device,
+        tick: Callable[[int], None] | None = None,
+        cut: bool = False,
     ) -> Evaluation:
+        """Decode and compare. With `cut`, outputs end soon after their targets would.
+
+        A model that has learned little writes on and on, which would take a large part of a short run's time.
+        """
         training = model.training
         model.eval()
         try:
-            found = decode(cast(Searched, model), self.sources, plan, device, tick=tick)
+            longest = self._soon_after_targets(plan) if cut else None
+            found = decode(cast(Searched, model), self.sources, plan, device, longest=longest, tick=tick)
             outputs = [self.tokeniser.decode(best[0].ids) for best in found]
             metrics = {**self.forced(model, device), **score(outputs, [[pair.target] for pair in self.pairs])}
         finally:
             model.train(training)
         return Evaluation(metrics, outputs, len(self.pairs))
+
+    def _soon_after_targets(self, plan: Plan) -> list[int]:
+        each = zip(self.sources, self.targets)
+        return [min(plan.longest(len(source)), math.ceil(1.5 * len(target)) + 5) for source, target in each]
 
     @torch.inference_mode()
     def forced(self, model: Model, device: torch.device) -> dict[str, float]:

@@ -99,7 +99,8 @@ def assemble(
     decoder = None if isinstance(spec.decoder, NoDecoder) else _decoder(spec, target)
     width = encoder.width if decoder is None else decoder.width
     known = range(source_symbols) if copies is None else copies
-    head = HEADS[spec.head.kind](width, encoder.width, target, spec.head.tied, known)
+    turned = spec.head.tied and spec.decoder.kind == "transformer"
+    head = HEADS[spec.head.kind](width, encoder.width, target, spec.head.tied, turned, known)
     if decoder is None:
         return Aligned(encoder, head)
     prompted = spec.data.tag is not None and spec.data.tag_at == "decoder"

@@ -17,17 +17,21 @@ from weft.core.trace import note
 
 
 class Tokens(nn.Module):
-    """Scores over the target's symbols: W o + b, with W the embedding itself when tied (Press 2017)."""
+    """Scores over the target's symbols: W o + b, with W the embedding itself when tied (Press 2017).
+
+    With `turned`, o goes through a matrix of its own first: a Transformer's outputs still hold the vector of the symbol
+    that it has just read, and a tied W would say that symbol again.
+    """
 
     sees_source = False
 
     def __init__(
-        self, width: int, memory_width: int, table: nn.Embedding, tied: bool, copies: Sequence[int] = ()
+        self, width: int, memory_width: int, table: nn.Embedding, tied: bool, turned: bool, copies: Sequence[int] = ()
     ) -> None:
         """On outputs of `width`; what heads need that look at the source (its width, `copies`) is for them alone."""
         super().__init__()
         own, self.symbols = table.embedding_dim, table.num_embeddings
-        self.project: nn.Module = nn.Identity() if width == own else nn.Linear(width, own)
+        self.project: nn.Module = nn.Linear(width, own) if turned or width != own else nn.Identity()
         self.weight = table.weight if tied else nn.Parameter(torch.empty_like(table.weight).normal_(std=own**-0.5))
         self.bias = nn.Parameter(torch.zeros(self.symbols))
 
@@ -56,9 +60,9 @@ class Copy(Tokens):
     sees_source = True
 
     def __init__(
-        self, width: int, memory_width: int, table: nn.Embedding, tied: bool, copies: Sequence[int] = ()
+        self, width: int, memory_width: int, table: nn.Embedding, tied: bool, turned: bool, copies: Sequence[int] = ()
     ) -> None:
-        super().__init__(width, memory_width, table, tied)
+        super().__init__(width, memory_width, table, tied, turned)
         self.query, self.key = nn.Linear(width, width, bias=False), nn.Linear(memory_width, width, bias=False)
         self.gate = nn.Linear(width + memory_width, 1)
         self.copies: Tensor

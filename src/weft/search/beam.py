@@ -1,8 +1,8 @@
 """Beam search over a batch of lines: each line keeps its `width` best open hypotheses and collects finished ones.
 
 A hypothesis is ranked by log p / length^α, END counted. A line is done when it has collected `width` finished
-hypotheses and none that is open ranks above the worst of them; done lines leave the batch. Nothing here depends on
-which lines stand beside each other. With width 1 it is greedy search.
+hypotheses, as in fairseq and CTranslate2; done lines leave the batch. Nothing here depends on which lines stand beside
+each other. With width 1 it is greedy search.
 """
 
 # B lines still open · K hypotheses a line · V symbols · t symbols written
@@ -32,7 +32,7 @@ class _Line:
         del self.found[self.width :]
 
     def done(self, best_open: float) -> bool:
-        return best_open == NEVER or (len(self.found) >= self.width and self.found[-1].score >= best_open)
+        return best_open == NEVER or len(self.found) >= self.width
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def beam(
     while now.lines:
         log_probs, state = model.advance(y, state)
         now, origin = _extend(now, log_probs, rules, found, length_penalty)
-        stays = _still_open(now, found, length_penalty)
+        stays = _still_open(now, found)
         origin = origin + torch.arange(len(now.lines), device=origin.device)[:, None] * width  # (B, K) into B·K
         if len(stays) < len(now.lines):
             now, origin = now.keep(stays), origin[stays]
@@ -130,8 +130,8 @@ def _collect(
         found[now.lines[row]].add(Hypothesis(tuple(now.written[row, parent].tolist()), tuple(scores), rank))
 
 
-def _still_open(now: _Open, found: list[_Line], length_penalty: float) -> Tensor:
+def _still_open(now: _Open, found: list[_Line]) -> Tensor:
     """The rows of the lines that are not done."""
-    best = (now.total[:, 0] / now.written.shape[2] ** length_penalty).tolist()
+    best = now.total[:, 0].tolist()
     rows = [row for row, line in enumerate(now.lines) if not found[line].done(best[row])]
     return torch.tensor(rows, dtype=torch.long, device=now.total.device)

@@ -52,18 +52,22 @@ def decode(
     device: torch.device,
     *,
     lines: Sequence[int] | None = None,
+    longest: Sequence[int] | None = None,
     batch_lines: int = 64,
     batch_symbols: int = 16_384,
     tick: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each source, the best first, in the order of the sources; those of like length go together.
 
-    `lines` numbers the sources, for sampling; else it is their place.
+    `lines` numbers the sources, for sampling; else it is their place. `longest` has the most symbols for each source's
+    output; else the plan says it.
     """
     lines = range(len(sources)) if lines is None else lines
+    longest = [plan.longest(_length(s)) for s in sources] if longest is None else longest
     found: list[list[Hypothesis]] = [[] for _ in sources]
     for places in _batches([_length(s) for s in sources], batch_lines, batch_symbols):
-        outcome = _decode_batch(model, [sources[p] for p in places], plan, device, [lines[p] for p in places])
+        limits = torch.tensor([longest[p] for p in places], device=device)
+        outcome = _decode_batch(model, [sources[p] for p in places], plan, limits, device, [lines[p] for p in places])
         for place, hypotheses in zip(places, outcome):
             found[place] = hypotheses[: plan.nbest]
         if tick is not None:
@@ -99,12 +103,11 @@ def _together(sources: Sequence[Source], device: torch.device) -> tuple[Tensor, 
 
 
 def _decode_batch(
-    model: Searched, sources: Sequence[Source], plan: Plan, device: torch.device, lines: list[int]
+    model: Searched, sources: Sequence[Source], plan: Plan, limits: Tensor, device: torch.device, lines: list[int]
 ) -> list[list[Hypothesis]]:
     source, mask = _together(sources, device)
     if isinstance(model, Aligner):
         return _decode_frames(model, source, mask, plan, lines)
-    limits = torch.tensor([plan.longest(_length(s)) for s in sources], device=device)
     if plan.kind == "beam":
         width = max(plan.width, plan.nbest)
         return beam(model, source, mask, limits, plan.rules, width, plan.length_penalty)
