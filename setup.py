@@ -1,4 +1,4 @@
-"""The compiled recurrence; all else is in pyproject.toml. Without a compiler Weft installs without it and is slower.
+"""The compiled parts; all else is in pyproject.toml. Without a compiler Weft installs without it and is slower.
 
 It is a plain shared library: no header of Python or torch is needed to build it, and it is loaded with ctypes.
 """
@@ -8,8 +8,10 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension(
-            "weft.nn.native._recurrence",
-            ["src/weft/nn/native/recurrence.c"],
+            "weft.nn.native._compiled",
+            ["src/weft/nn/native/recurrence.c", "src/weft/nn/native/pointwise.c"],
+            depends=["src/weft/nn/native/common.h"],
+            libraries=["m"],
             extra_compile_args=[
                 "-O3",
                 "-fopenmp-simd",

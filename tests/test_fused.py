@@ -200,11 +200,17 @@ def test_it_can_be_turned_off() -> None:
     assert done.stdout.strip() == "None"
 
 
+def forget() -> None:
+    for kept in (native._built, native.recurrence, native.pointwise):
+        kept.cache_clear()
+
+
 def test_without_the_library_there_is_plain_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = tmp_path / "broken.so"
     broken.write_bytes(b"no library")
     for found in (None, type("Spec", (), {"origin": str(broken)})()):
-        native.recurrence.cache_clear()
+        forget()
         monkeypatch.setattr(native, "find_spec", lambda name, found=found: found)
         assert native.recurrence() is None
-    native.recurrence.cache_clear()
+        assert native.pointwise() is None
+    forget()

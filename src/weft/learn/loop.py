@@ -27,7 +27,7 @@ from weft.learn.effort import Effort
 from weft.learn.feeding import Feeding
 from weft.learn.folder import RunFolder
 from weft.learn.objectives import OBJECTIVES
-from weft.learn.optimise import Average, adamw, shorten
+from weft.learn.optimise import Average, adamw, put_rate, shorten
 from weft.learn.progress import Progress, Window
 from weft.learn.report import Log, Reporter
 from weft.learn.signals import Signals
@@ -69,10 +69,10 @@ class Trainer:
     ) -> None:
         self.spec, self.model, self.corpus, self.world, self.reporter = spec, model, corpus, world, reporter
         self.validator, self._greedy = validator.part(spec.train.valid_pairs), greedy
-        self.budget = Budget(spec.train.budget_seconds, spec.train.steps, spec.train.epochs)
+        self.budget = Budget(spec.train.seconds, spec.train.steps, spec.train.epochs)
         self.objective = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
         self.feeding = Feeding(**spec.feeding.model_dump(exclude={"noise"}))
-        self.optimiser = adamw(model, spec.train.rate, spec.train.weight_decay)
+        self.optimiser = adamw(model, spec.train.weight_decay, spec.train.embed_rate)
         self.average = Average(model, spec.train.average)
         self.effort = Effort(model, spec.train.precision)
         self.progress = Progress(processes=world.size)
@@ -165,8 +165,7 @@ class Trainer:
     def _step(self) -> None:
         rows = self._epoch_plan()[self.progress.place]
         rate = self.spec.train.rate * rate_at(self.share, self.spec.train.schedule, self.spec.train.warmup)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
+        put_rate(self.optimiser, rate)
         self._tick()  # what an evaluation or a save took is not the step's
         before = self.progress.seconds
         total, count = self._gradients(rows)
@@ -212,20 +211,22 @@ class Trainer:
         )
         with half:
             states, memory = self.model.decode(batch)
-        ends, source = states.detach().requires_grad_(), memory.states.detach()
+        ends, source = [], memory.states.detach()
         if self.model.head.sees_source:
             source.requires_grad_()
         total = torch.zeros((), device=self.world.device)
         for some in self._parts(states):
+            ends.append(states.detach()[some].requires_grad_())
             with half:
-                emission = self.model.head(ends[some], replace(memory, states=source).select(some))
+                emission = self.model.head(ends[-1], replace(memory, states=source).select(some))
             loss = self._loss(emission, batch.rows(some))
             (loss / count).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
+        of_states = torch.cat([end.grad for end in ends if end.grad is not None])
         if source.grad is None:
-            torch.autograd.backward([states], [ends.grad])
+            torch.autograd.backward([states], [of_states])
         else:
-            torch.autograd.backward([states, memory.states], [ends.grad, source.grad])
+            torch.autograd.backward([states, memory.states], [of_states, source.grad])
         return total
 
     def _parts(self, states: torch.Tensor) -> list[slice]:
@@ -304,7 +305,7 @@ class Trainer:
 
         try:
             with self.average.in_place(), self._spending("validation"):
-                return self.validator.evaluate(self.model, self._greedy, self.world.device, tick)
+                return self.validator.evaluate(self.model, self._greedy, self.world.device, tick, cut=True)
         except _Stopped:
             return None
 

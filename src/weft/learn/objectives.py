@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy, ctc_loss
 
 from weft.core.kinds import PAD, Batch, Emission, Loss
+from weft.nn import native
 
 
 @dataclass(frozen=True)
@@ -19,14 +22,31 @@ class CrossEntropy:
     smoothing: float = 0.0
 
     def __call__(self, emission: Emission, batch: Batch) -> Loss:
-        total = cross_entropy(
-            emission.logits.flatten(0, 1).float(),
-            batch.wanted.flatten(),
-            ignore_index=PAD,
-            reduction="sum",
-            label_smoothing=self.smoothing,
-        )
+        logits, wanted = emission.logits.flatten(0, 1), batch.wanted.flatten()
+        if logits.requires_grad and native.reaches(logits):
+            total = _AtOnce.apply(logits, wanted, self.smoothing)  # type: ignore[no-untyped-call]
+        else:
+            total = cross_entropy(
+                logits.float(), wanted, ignore_index=PAD, reduction="sum", label_smoothing=self.smoothing
+            )
         return Loss(total, batch.target_mask.sum())
+
+
+class _AtOnce(torch.autograd.Function):
+    """Cross-entropy whose gradient is made on the way forward, while the scores are at hand."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
+        compiled = native.pointwise()
+        assert compiled is not None
+        total, gradient = compiled.entropy(logits.contiguous(), wanted.contiguous(), PAD, smoothing)
+        ctx.save_for_backward(gradient)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, of_total: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * of_total.to(gradient.dtype), None, None
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,15 @@
 """Dropout with cheap random bits: torch draws one number a value on the CPU, which costs more than the matrix products
-of a small model; 16 of the 64 bits of a draw are enough for one value (3 times faster, docs/LOG.md)."""
+of a small model. In compiled code the bits are those of a value's place and a seed, in plain torch 16 of the 64 bits of
+a draw (docs/LOG.md, "Dropout")."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+
+from weft.nn import native
 
 LEVELS = 1 << 16
 
@@ -15,9 +20,20 @@ class Dropout(nn.Dropout):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
+        if native.reaches(x):
+            dropped: Tensor = _Dropped.apply(x, None, self.p)  # type: ignore[no-untyped-call]
+            return dropped
         if x.device.type != "cpu":
             return super().forward(x)
         return x * self.mask(x)
+
+    def onto(self, rest: Tensor, x: Tensor) -> Tensor:
+        """rest + dropout(x), in one pass where that is compiled."""
+        if not self.training or self.p == 0 or rest.dtype != torch.float32 or not native.reaches(x):
+            dropped: Tensor = self(x)
+            return rest + dropped
+        added: Tensor = _Dropped.apply(x, rest, self.p)  # type: ignore[no-untyped-call]
+        return added
 
     def mask(self, x: Tensor) -> Tensor:
         """What to multiply x with: 0 or 1 / (1 − p)."""
@@ -27,6 +43,25 @@ class Dropout(nn.Dropout):
         bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
         kept = bits >= round(self.p * LEVELS) - LEVELS // 2
         return kept.to(x.dtype) * (1 / (1 - self.p))
+
+
+class _Dropped(torch.autograd.Function):
+    """The same values are dropped from the gradient, by the same seed: no mask is kept."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rest: Tensor | None, p: float) -> Tensor:
+        compiled = native.pointwise()
+        assert compiled is not None
+        ctx.compiled, ctx.p, ctx.seed, ctx.format = compiled, p, int(torch.randint(2**32, ())), x.dtype
+        ctx.onto = rest is not None
+        if rest is None:
+            return compiled.dropout(x.contiguous(), p, ctx.seed, x.dtype)
+        return compiled.dropout(x.contiguous(), p, ctx.seed, rest.dtype, rest.contiguous())
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:
+        of_x = ctx.compiled.dropout(gradient.contiguous(), ctx.p, ctx.seed, ctx.format)
+        return of_x, gradient if ctx.onto else None, None
 
 
 class OverTime(Dropout):

@@ -43,10 +43,9 @@ class EncoderBlock(nn.Module):
         self.around_attention, self.around_feed = (Around(width, norm, dropout) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor, positions: NoPositions) -> Tensor:
-        look, y = self.attention, self.around_attention.before(x)
-        query = positions.turn(look.split(look.query(y)), 0)
-        key = positions.turn(look.split(look.key(y)), 0)
-        seen = look.attend(query, key, look.split(look.value(y)), mask, "encode.self")
+        query, key, value = self.attention.of_one(self.around_attention.before(x))
+        query, key = positions.turn(query, 0), positions.turn(key, 0)
+        seen = self.attention.attend(query, key, value, mask, "encode.self")
         x = self.around_attention.after(x, seen)
         return self.around_feed.after(x, self.feed(self.around_feed.before(x)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import linear, scaled_dot_product_attention
 
 from weft.core.masks import hide
 from weft.core.trace import note, tracing
@@ -44,6 +44,11 @@ class MultiHead(nn.Module):
         """(B, T, D) → (B, H, T, d)"""
         return x.view(*x.shape[:2], self.heads, x.shape[2] // self.heads).transpose(1, 2)
 
+    def of_one(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of the same places (B, T, D), each split."""
+        query, key, value = (self.split(one) for one in together(x, self.query, self.key, self.value))
+        return query, key, value
+
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:
         """Split queries, keys and values to the output (B, T, D).
 
@@ -61,6 +66,14 @@ class MultiHead(nn.Module):
     def _scored(self, query: Tensor, keys: Tensor) -> Tensor:
         each = zip(self.scores, query.unbind(1), keys.unbind(1), strict=True)
         return torch.stack([score(q, score.keys(k)) for score, q, k in each if isinstance(score, Score)], dim=1)
+
+
+def together(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
+    """What several layers make of the same input; while gradients are needed by one product, which reads it once."""
+    if not torch.is_grad_enabled():
+        return tuple(layer(x) for layer in layers)
+    weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
+    return tuple(torch.split(linear(x, weight, bias), [layer.out_features for layer in layers], dim=-1))
 
 
 def _fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -83,7 +96,7 @@ class Around(nn.Module):
         return out
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
-        x = x + self.dropout(y)
+        x = self.dropout.onto(x, y)
         out: Tensor = x if self.first else self.norm(x)
         return out
 

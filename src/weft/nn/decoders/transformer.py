@@ -13,7 +13,7 @@ from weft.core.lines import Lines
 from weft.core.masks import biased, causal
 from weft.nn.cache import Cache
 from weft.nn.embed import Embed
-from weft.nn.multihead import Around, FeedForward, MultiHead, last_norm
+from weft.nn.multihead import Around, FeedForward, MultiHead, last_norm, together
 from weft.nn.positions import NoPositions
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, length, d)
@@ -58,15 +58,10 @@ class DecoderBlock(nn.Module):
         self.own, self.cross, self.feed = own, cross, FeedForward(width, inner, dropout)
         self.around_own, self.around_cross, self.around_feed = (Around(width, norm, dropout) for _ in range(3))
 
-    def of_source(self, states: Tensor) -> KeysValues:
-        return self.cross.split(self.cross.key(states)), self.cross.split(self.cross.value(states))
-
     def forward(self, x: Tensor, source: KeysValues, state: TransformerState, seen: Seen) -> Tensor:
         """New places x (N, T, D) after those that are written already."""
-        y, place = self.around_own.before(x), state.place
-        query = seen.positions.turn(self.own.split(self.own.query(y)), place)
-        keys = seen.positions.turn(self.own.split(self.own.key(y)), place)
-        values = self.own.split(self.own.value(y))
+        query, keys, values = self.own.of_one(self.around_own.before(x))
+        query, keys = (seen.positions.turn(one, state.place) for one in (query, keys))
         if seen.written is not None:
             keys, values = seen.written.put(seen.block, keys, values)
         x = self.around_own.after(x, self.own.attend(query, keys, values, seen.visible, "decode.self"))
@@ -87,7 +82,7 @@ class TransformerDecoder(nn.Module):
 
     def start(self, memory: Memory) -> TransformerState:
         blocks, lines = self._blocks(), Lines(memory.states.shape[0])
-        source = tuple(block.of_source(memory.states) for block in blocks)
+        source = _of_source(memory.states, [block.cross for block in blocks])
         written = Cache.start(lines.count, len(blocks), self.heads, source[0][0])
         return TransformerState(source, memory.mask[:, None, None], lines, written)
 
@@ -109,3 +104,10 @@ class TransformerDecoder(nn.Module):
 
     def _blocks(self) -> list[DecoderBlock]:
         return [block for block in self.blocks if isinstance(block, DecoderBlock)]
+
+
+def _of_source(states: Tensor, looks: list[MultiHead]) -> tuple[KeysValues, ...]:
+    """The keys and values of every block, which all read the same states."""
+    found = together(states, *(layer for look in looks for layer in (look.key, look.value)))
+    split = [looks[0].split(one) for one in found]
+    return tuple(zip(split[::2], split[1::2], strict=True))

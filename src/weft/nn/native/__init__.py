@@ -1,7 +1,7 @@
-"""The compiled recurrence, if it was built, with the tools that torch brings: its BLAS and its threads.
+"""What is compiled, if it was built, with the tools that torch brings: its BLAS and its threads.
 
-`recurrence()` is None where it could not be built, where torch has another BLAS, and with `WEFT_NATIVE=0`: plain torch
-then does the same, slower.
+`recurrence()` and `pointwise()` are None where they could not be built and with `WEFT_NATIVE=0`, the first also where
+torch has another BLAS: plain torch then does the same, slower.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ TOOLS = {
     "thread": "omp_get_thread_num",
     "threads": "omp_get_num_threads",
 }
+TEAM = ("parallel", "thread", "threads")
 SIZES = (
     "cell", "steps", "rows", "width", "blocks",
     "score", "source", "key_width", "value_width", "context_stride",
@@ -64,12 +65,104 @@ class Compiled:
         return Job(**tools, **sizes, scale=scale, **places)
 
 
+class Dropout(ctypes.Structure):
+    """The struct of the same name in pointwise.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in TEAM),
+        ("half", ctypes.c_int32),
+        ("half_out", ctypes.c_int32),
+        ("seed", ctypes.c_uint32),
+        ("least", ctypes.c_uint32),
+        ("scale", ctypes.c_float),
+        ("count", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("x", "y", "rest")),
+    )
+
+
+class Entropy(ctypes.Structure):
+    """The struct of the same name in pointwise.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in TEAM),
+        ("half", ctypes.c_int32),
+        ("symbols", ctypes.c_int32),
+        ("smoothing", ctypes.c_float),
+        ("rows", ctypes.c_int64),
+        ("none", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("scores", "wanted", "losses", "gradients", "room")),
+    )
+
+
+class Pointwise:
+    """Dropout and cross-entropy in one pass each, on values in float32 or bfloat16 that stand side by side."""
+
+    def __init__(self, library: ctypes.CDLL, tools: dict[str, int | None]) -> None:
+        self._dropout, self._entropy = library.weft_dropout, library.weft_entropy
+        self._dropout.argtypes, self._dropout.restype = [ctypes.POINTER(Dropout)], None
+        self._entropy.argtypes, self._entropy.restype = [ctypes.POINTER(Entropy)], None
+        self._team = {name: tools[name] for name in TEAM}
+
+    def _workers(self) -> dict[str, int | None]:
+        return self._team if torch.get_num_threads() > 1 else {**self._team, "parallel": None}
+
+    def dropout(
+        self, x: torch.Tensor, p: float, seed: int, format: torch.dtype, rest: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """x with each value zero with probability p, and the others divided by 1 − p; the seed decides which.
+
+        It comes in the number format that is asked for; added to `rest`, if that is given, in float32.
+        """
+        y = torch.empty_like(x, dtype=format)
+        job = Dropout(
+            **self._workers(), half=x.dtype == torch.bfloat16, half_out=format == torch.bfloat16, seed=seed,
+            least=min(2**32 - 1, round(p * 2**32)), scale=1 / (1 - p), count=x.numel(), x=x.data_ptr(), y=y.data_ptr(),
+            rest=None if rest is None else rest.data_ptr(),
+        )  # fmt: skip
+        self._dropout(ctypes.byref(job))
+        return y
+
+    def entropy(
+        self, scores: torch.Tensor, wanted: torch.Tensor, none: int, smoothing: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The sum over rows of −log p(wanted), smoothed, and its gradient; rows that want `none` do not count."""
+        (rows, symbols), half = scores.shape, scores.dtype == torch.bfloat16
+        losses, gradients = torch.empty(rows), torch.empty_like(scores)
+        room = torch.empty(torch.get_num_threads() if half else 0, symbols)
+        job = Entropy(
+            **self._workers(), half=half, symbols=symbols, smoothing=smoothing, rows=rows, none=none,
+            scores=scores.data_ptr(), wanted=wanted.data_ptr(), losses=losses.data_ptr(),
+            gradients=gradients.data_ptr(), room=room.data_ptr(),
+        )  # fmt: skip
+        self._entropy(ctypes.byref(job))
+        return losses.sum(), gradients
+
+
 @cache
 def recurrence() -> Compiled | None:
     """The compiled recurrence, or None."""
+    found = _built()
+    return None if found is None or found[1]["product"] is None else Compiled(*found)
+
+
+@cache
+def pointwise() -> Pointwise | None:
+    """The compiled passes over values, or None."""
+    found = _built()
+    return None if found is None else Pointwise(*found)
+
+
+def reaches(x: torch.Tensor) -> bool:
+    """Whether the compiled passes are there and made for such values."""
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16) and pointwise() is not None
+
+
+@cache
+def _built() -> tuple[ctypes.CDLL, dict[str, int | None]] | None:
+    """The library, and the addresses of what torch brings."""
     if os.environ.get("WEFT_NATIVE") == "0":
         return None
-    built = find_spec("weft.nn.native._recurrence")
+    built = find_spec("weft.nn.native._compiled")
     if built is None or built.origin is None:
         return None
     try:
@@ -77,11 +170,9 @@ def recurrence() -> Compiled | None:
     except OSError:
         return None
     tools = {name: _address(torchs, symbol) for name, symbol in TOOLS.items()}
-    if tools["product"] is None:
-        return None
     if tools["thread"] is None or tools["threads"] is None:
         tools["parallel"] = None
-    return Compiled(library, tools)
+    return library, tools
 
 
 def _libtorch() -> Path:

@@ -6,22 +6,12 @@
 
    T steps, B rows, D width, P blocks of D that the inputs decide, S source length, K key width, C value width */
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "common.h"
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define FAST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FAST
-#endif
-#define INLINE static inline __attribute__((always_inline))
 #define WORTH_SHARING 16384 /* values a step; below it a second thread costs more than it brings */
 
 typedef void (*Product)(const char *, const char *, const int *, const int *, const int *, const float *, const float *,
                         const int *, const float *, const int *, const float *, float *, const int *);
-typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned);
-typedef int (*Number)(void);
 
 enum { ELMAN, LSTM, LSTM_F, LSTM_I, LSTM_O, GRU, GRU_AFTER, MUT1, MUT3 };
 enum { NO_SCORE, ADDITIVE, DOT };
@@ -61,26 +51,6 @@ typedef struct {
     float *dcontexts, *dscores; /* (T, B, C), (T, B, S) */
     float *dqueries, *dkeys, *dweight; /* (T, B, K), (B, S, K), (B, K): additive */
 } Job;
-
-INLINE float exponential(float x) {
-    x = x > 87.0f ? 87.0f : x;
-    x = x < -87.0f ? -87.0f : x;
-    float n = __builtin_rintf(x * 1.44269504088896341f);
-    float r = __builtin_fmaf(n, -0.693359375f, x);
-    r = __builtin_fmaf(n, 2.12194440e-4f, r);
-    float p = 1.0f / 5040.0f; /* Taylor: |r| is at most half of ln 2 */
-    p = __builtin_fmaf(p, r, 1.0f / 720.0f);
-    p = __builtin_fmaf(p, r, 1.0f / 120.0f);
-    p = __builtin_fmaf(p, r, 1.0f / 24.0f);
-    p = __builtin_fmaf(p, r, 1.0f / 6.0f);
-    p = __builtin_fmaf(p, r, 0.5f);
-    p = __builtin_fmaf(p, r, 1.0f);
-    p = __builtin_fmaf(p, r, 1.0f);
-    int32_t power = ((int32_t)n + 127) << 23;
-    float scale;
-    memcpy(&scale, &power, sizeof scale);
-    return p * scale;
-}
 
 INLINE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 

@@ -1,0 +1,119 @@
+"""The compiled passes over values against plain torch: cross-entropy with its gradient, and dropout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from weft.core.kinds import PAD, Batch, Emission
+from weft.learn.objectives import CrossEntropy
+from weft.nn import native
+from weft.nn.dropout import Dropout
+
+pytestmark = pytest.mark.skipif(native.pointwise() is None, reason="nothing was compiled: no compiler")
+each_format = pytest.mark.parametrize("format", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+
+
+def batch_of(rows: int, longest: int, symbols: int) -> Batch:
+    draw = torch.Generator().manual_seed(rows)
+    sizes = torch.randint(1, longest + 1, (rows,), generator=draw).tolist()
+    targets = [torch.randint(4, symbols, (size,), generator=draw).tolist() for size in sizes]
+    return Batch.of([[5, 6]] * rows, targets)
+
+
+def plainly(logits: Tensor, batch: Batch, smoothing: float) -> Tensor:
+    flat, wanted = logits.flatten(0, 1).float(), batch.wanted.flatten()
+    return cross_entropy(flat, wanted, ignore_index=PAD, reduction="sum", label_smoothing=smoothing)
+
+
+@each_format
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(("rows", "longest", "symbols", "spread"), [(1, 1, 5, 1), (6, 9, 37, 3), (40, 12, 301, 30)])
+def test_cross_entropy_and_its_gradient_are_torchs(
+    format: torch.dtype, smoothing: float, rows: int, longest: int, symbols: int, spread: float
+) -> None:
+    batch = batch_of(rows, longest, symbols)
+    torch.manual_seed(1)
+    logits = (spread * torch.randn(*batch.wanted.shape, symbols)).to(format).requires_grad_()
+    ours, wanted = CrossEntropy(smoothing)(Emission(logits), batch).total, plainly(logits, batch, smoothing)
+    torch.testing.assert_close(ours, wanted, rtol=1e-5, atol=1e-4)
+    (of_ours,), (of_wanted,) = (torch.autograd.grad(loss / 3, logits) for loss in (ours, wanted))
+    coarse = format == torch.bfloat16
+    torch.testing.assert_close(of_ours, of_wanted, rtol=0.02 if coarse else 1e-4, atol=2e-3 if coarse else 1e-6)
+    assert not of_ours[~batch.target_mask].any()
+
+
+@each_format
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_dropout_drops_its_share_and_the_gradient_like_the_values(p: float, format: torch.dtype) -> None:
+    torch.manual_seed(2)
+    x = torch.full((400, 250), 2.0, dtype=format, requires_grad=True)
+    y = Dropout(p)(x)
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    kept = y != 0
+    assert float((~kept).double().mean()) == pytest.approx(p, abs=0.01)
+    torch.testing.assert_close(y[kept], torch.full_like(y[kept], 2 / (1 - p)), rtol=0.01, atol=0)
+    assert torch.equal(gradient * 2, y)
+
+
+def test_what_is_dropped_is_independent_of_place_and_call() -> None:
+    torch.manual_seed(3)
+    one, other = (((Dropout(0.5)(torch.ones(1000, 500)) != 0).double() - 0.5) for _ in range(2))
+    for first, second in ((one, other), (one[1:], one[:-1]), (one[:, 1:], one[:, :-1]), (one[:, 256:], one[:, :244])):
+        assert abs(float((first * second).mean())) < 0.002
+    assert float(one.mean(0).std()) == pytest.approx(0.5 / 1000**0.5, rel=0.15)
+
+
+def test_the_state_of_torchs_draws_decides_what_is_dropped() -> None:
+    found = []
+    for seed in (4, 4, 5):
+        torch.manual_seed(seed)
+        found.append(Dropout(0.5)(torch.ones(64, 64)))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+def test_threads_change_nothing() -> None:
+    before, found = torch.get_num_threads(), []
+    logits, wanted = torch.randn(300, 701).bfloat16(), torch.randint(1, 701, (300,))
+    compiled = native.pointwise()
+    assert compiled is not None
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append((*compiled.entropy(logits, wanted, PAD, 0.1), compiled.dropout(logits, 0.3, 77, logits.dtype)))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+@each_format
+def test_a_sum_with_what_is_dropped_is_made_at_once(format: torch.dtype) -> None:
+    rest, x = torch.randn(40, 60, requires_grad=True), torch.randn(40, 60).to(format).requires_grad_()
+    drop = Dropout(0.4)
+    torch.manual_seed(6)
+    ours = drop.onto(rest, x)
+    torch.manual_seed(6)
+    wanted = rest + drop(x)
+    torch.testing.assert_close(ours, wanted, rtol=0, atol=0.02 if format == torch.bfloat16 else 1e-6)
+    weights = torch.randn(40, 60)
+    for one, other in zip(*(torch.autograd.grad((s * weights).sum(), (rest, x)) for s in (ours, wanted))):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other, rtol=0.01, atol=1e-6)
+
+
+def test_what_stands_apart_in_memory_is_dropped_too() -> None:
+    x = torch.ones(64, 32).t().requires_grad_()
+    y = Dropout(0.5)(x)
+    assert torch.equal(torch.autograd.grad(y.sum(), x)[0], y)
+
+
+def test_it_can_be_turned_off() -> None:
+    asked = "import os; os.environ['WEFT_NATIVE'] = '0'; from weft.nn import native; print(native.pointwise())"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "None"
