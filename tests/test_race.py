@@ -21,21 +21,6 @@ from weft.learn.loop import Trainer
 from weft.learn.report import Quiet
 
 WORDS = ["value", "name", "field", "model", "form", "query", "index", "cache", "token", "header", "parser"]
-    "value",
-    "name",
-    "field",
-    "model",
-    "form",
-    "query",
-    "index",
-    "cache",
-    "token",
-    "header",
-    "parser",
-    "option",
-    "request",
-    "response",
-]
 SMALL = {f"{side}.{key}": value for side in ("encoder", "decoder")
          for key, value in (("width", 16), ("layers", 1), ("heads", 2), ("inner", 16))}  # fmt: skip
 SETTINGS = {**SMALL, "embed.width": 16, "source.size": 300, "target.size": 300}
@@ -44,8 +29,8 @@ SETTINGS = {**SMALL, "embed.width": 16, "source.size": 300, "target.size": 300}
 def line(i: int) -> tuple[str, str]:
     one, two, three = (WORDS[(i * k + i // 7) % len(WORDS)] for k in (3, 5, 11))
     return (
-        f"substitute {one}{i % 13} for {two}, and return {three} as a result",
-        f"{two} = {one}{i % 13} ; return {three}",
+        f"substitute {one}{i} for {two}, and return {three} as a result",
+        f"{two} = {one}{i} ; return {three}",
     )
 
 

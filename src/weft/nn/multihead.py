@@ -18,6 +18,9 @@ from weft.nn.scores import Scaled, Score
 from weft.nn.weighers import Weigher, softmax
 
 
+FEW_KEYS, FEW_KEYS_IN_HALVES = 24, 96  # docs/LOG.md, "Attention over few keys"
+
+
 class MultiHead(nn.Module):
     """Wₒ [head₁; …], headᵢ = weigh(score(qᵢ, kᵢ)) vᵢ with q, k, v projected from their inputs."""
 
@@ -77,8 +80,17 @@ def together(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
 
 
 def _fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Torch's kernel; on a CPU in float32, since there its way back is ten times as slow in bfloat16 (docs/LOG.md)."""
-    if query.device.type != "cpu" or query.dtype != torch.bfloat16:
+    """Torch's kernel; on a CPU in float32, since there its way back is ten times as slow in bfloat16 (docs/LOG.md).
+
+    Where gradients are needed, over few keys on a CPU, plain products are faster both ways.
+    """
+    half = query.dtype == torch.bfloat16
+    if query.device.type != "cpu":
+        return scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+    if torch.is_grad_enabled() and keys.shape[2] <= (FEW_KEYS_IN_HALVES if half else FEW_KEYS):
+        scores = (query @ keys.transpose(2, 3)).float() * query.shape[3] ** -0.5
+        return torch.softmax(hide(scores, mask), dim=-1).to(values.dtype) @ values
+    if not half:
         return scaled_dot_product_attention(query, keys, values, attn_mask=mask)
     with torch.autocast("cpu", enabled=False):
         return scaled_dot_product_attention(query.float(), keys.float(), values.float(), attn_mask=mask)
