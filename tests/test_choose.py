@@ -78,6 +78,19 @@ def test_what_is_seen_often_is_dropped_more() -> None:
     assert spent[0] < spent[-1]
 
 
+def test_a_wider_or_deeper_transformer_that_is_asked_for_gets_lower_rates_and_counts_in_the_passes() -> None:
+    found, hour = replace(sentences(), pairs=20_000), {"train": {"budget_seconds": 3600}}
+
+    def with_parts(**part: int) -> Spec:
+        return chosen(found, {**hour, "encoder": dict(part), "decoder": dict(part)}, 1e11)
+
+    plain, wide, deep = with_parts(heads=4, width=128), with_parts(heads=4, width=512), with_parts(heads=4, layers=12)
+    assert wide.train.rate < plain.train.rate
+    assert deep.train.rate < chosen(found, hour, 1e11).train.rate
+    assert plain.train.embed_rate < wide.train.embed_rate
+    assert wide.train.dropout < plain.train.dropout  # fewer passes
+
+
 def test_products_are_halved_where_that_is_much_faster_and_the_model_may_be_wider() -> None:
     found, hour = sentences(20_000), {"train": {"budget_seconds": 3600}}
     plain, halved = chosen(found, hour, 1e10), chosen(found, hour, 1e10, 3e10)

@@ -13,6 +13,7 @@ import pytest
 import weft as package
 from weft import race
 from weft.choose import choose, rivals
+from weft.core.errors import Interrupted
 from weft.core.kinds import Pair
 from weft.data.relation import Relation, copied_words
 from weft.data.survey import Survey, survey
@@ -95,13 +96,13 @@ def test_the_run_becomes_what_won_and_has_the_rest_of_the_time(pairs: Path, tmp_
 def test_a_race_that_is_broken_off_goes_on_where_it_was(
     pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def power_cut(*_: object) -> None:
-        raise KeyboardInterrupt
+    def stop(*_: object) -> None:
+        raise Interrupted("stopped", "", "")
 
     out = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(race, "_install", power_cut)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(race, "_install", stop)
+        with pytest.raises(Interrupted):
             trained(pairs, out)
     logs = [(out / "race" / str(n) / "log.jsonl").read_bytes() for n in (1, 2)]
     run = trained(pairs, out, resume=True)

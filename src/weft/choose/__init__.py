@@ -18,10 +18,8 @@ from weft.settings import flatten, implied_kind
 __all__ = ["Choices", "choose"]
 
 DEFAULT_BUDGET_SECONDS = 600.0
-RATE = 0.005  # of a Transformer of width 128 (docs/LOG.md, "The Transformer's rate")
-EMBED_RATE = 8.0
-SMALLEST_BATCH, LARGEST_BATCH = 768, 2048  # symbols
-TRANSFORMER_UPDATES = 3000  # that a run should make where the time is short
+RATE = 0.005  # of a Transformer of width 128 (docs/LOG.md, "The embeddings' rate")
+EMBED_RATE = 8.0  # in multiples of that
 UPDATES = 100  # of a recurrent model in a pass over the data, at least: what a small corpus gets
 
 
@@ -89,14 +87,20 @@ def _transformer(
             choices.set(f"{side}.inner", 2 * width)
     choices.set("embed.positions", "rotary" if implied_kind("encoder", given) != "recurrent" else "sinusoid")
     choices.set("embed.width", width)
-    batch = int(min(LARGEST_BATCH, max(SMALLEST_BATCH, passes * count / TRANSFORMER_UPDATES)))
-    choices.set("train.batch_tokens", batch, "small batches: many updates in the time")
-    asked = max(int(given.get(side, {}).get("width", width)) for side in ("encoder", "decoder"))
-    choices.set("train.rate", round(RATE * (128 / asked) ** 0.5, 5))
-    choices.set("train.embed_rate", EMBED_RATE, "rare pieces are learned from few examples")
+    choices.set("train.batch_tokens", 1536, "small batches: many updates in the time")
+    _rates(choices, given, width)
     again = f"it sees the data about {passes:.0f} times"
     choices.set("train.dropout", 0.3 if passes >= 20 else 0.2 if passes >= 5 else 0.1, again if speed else "")
     return None if speed is None else passes
+
+
+def _rates(choices: Choices, given: Mapping[str, Any], width: int) -> None:
+    """Of a Transformer: matrices want less the wider and deeper it is, embeddings about the same."""
+    parts = [given.get(side, {}) for side in ("encoder", "decoder")]
+    wide = max(int(part.get("width", width)) for part in parts) / 128
+    deep = max(int(part.get("layers", size.LAYERS)) for part in parts) / size.LAYERS
+    choices.set("train.rate", round(RATE / (wide * deep), 5))
+    choices.set("train.embed_rate", round(EMBED_RATE * wide**0.5, 1), "rare pieces are learned from few examples")
 
 
 def _recurrent(choices: Choices, given: Mapping[str, Any], count: float) -> None:

@@ -80,7 +80,7 @@ class RunFolder:
 
     def give_up(self) -> None:
         """A start that failed before its first checkpoint leaves the folder free for another try."""
-        if not any(self.checkpoints.glob("step-*")):
+        if not any(self.checkpoints.glob("step-*")) and not any(self.race.glob("*/checkpoints/step-*")):
             for path in (self.checkpoints, self.path / "members", self.race):
                 shutil.rmtree(path, ignore_errors=True)
             for path in (self.spec_file, self.log, self.path / "curves.png"):

@@ -17,7 +17,6 @@ from weft.nn.dropout import Dropout
 from weft.nn.scores import Scaled, Score
 from weft.nn.weighers import Weigher, softmax
 
-
 FEW_KEYS, FEW_KEYS_IN_HALVES = 24, 96  # docs/LOG.md, "Attention over few keys"
 
 
