@@ -7,6 +7,8 @@ Positions come in as hooks on queries, keys and scores. While somebody traces, t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
@@ -33,6 +35,7 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.weigh = heads, weigh
+        self.joined: Callable[[Tensor], Tensor] | None = None  # all three by one product, where a model only predicts
         self.fused = score is Scaled and weigh is softmax
         self.scores = nn.ModuleList(score(width // heads, width // heads) for _ in range(heads))
         memory_width = memory_width or width
@@ -48,7 +51,11 @@ class MultiHead(nn.Module):
 
     def of_one(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of the same places (B, T, D), each split."""
-        query, key, value = (self.split(one) for one in together(x, self.query, self.key, self.value))
+        if self.joined is None or torch.is_grad_enabled():
+            found = together(x, self.query, self.key, self.value)
+        else:
+            found = self.joined(x).chunk(3, dim=-1)
+        query, key, value = (self.split(one) for one in found)
         return query, key, value
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:

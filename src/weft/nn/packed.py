@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from weft.nn import native
 from weft.nn.heads import Tokens
+from weft.nn.multihead import MultiHead
 
-LARGE = 1 << 18  # weights from which on it pays
-VERY_LARGE = 1 << 20  # … also for a row or two
-FEW = 4
+LARGE = 1 << 16  # weights from which on it pays
+FEW, VERY_LARGE = 2, 1 << 20  # rows that a smaller matrix meets as it is, in compiled code
 ROWS = 64  # that the layout is chosen for
 
 
@@ -28,13 +29,15 @@ class Packed:
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self._weight, self._bias = weight, bias
+        self._compiled = native.pointwise()
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), ROWS)
 
     def __call__(self, x: Tensor) -> Tensor:
-        rows = x.numel() // x.shape[-1]
-        usual = rows < FEW and self._weight.numel() < VERY_LARGE
-        if usual or x.dtype != torch.float32 or torch.is_grad_enabled():
+        if x.dtype != torch.float32 or torch.is_grad_enabled():
             return linear(x, self._weight, self._bias)
+        few = x.numel() <= FEW * x.shape[-1] and self._weight.numel() < VERY_LARGE
+        if few and self._compiled is not None:
+            return self._compiled.few(x, self._weight, self._bias)
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self._bias, "none", [], "")
         return out
 
@@ -45,6 +48,11 @@ def pack(model: nn.Module) -> None:
         return
     for module in model.modules():
         place: Any = module
+        if isinstance(module, MultiHead) and module.query.in_features == module.key.in_features:
+            layers = (module.query, module.key, module.value)
+            weight, bias = (torch.cat([getattr(layer, name) for layer in layers]) for name in ("weight", "bias"))
+            if _is_large(weight):
+                place.joined = Packed(weight, bias)
         if isinstance(module, nn.Linear) and _is_large(module.weight):
             place.forward = Packed(module.weight, module.bias)
         elif isinstance(module, Tokens) and _is_large(module.weight):

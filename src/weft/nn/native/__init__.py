@@ -94,6 +94,16 @@ class Entropy(ctypes.Structure):
     )
 
 
+class Few(ctypes.Structure):
+    """The struct of the same name in pointwise.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in TEAM),
+        *((name, ctypes.c_int32) for name in ("rows", "inputs", "outputs")),
+        *((name, ctypes.c_void_p) for name in ("x", "weight", "bias", "y")),
+    )
+
+
 class Pointwise:
     """Dropout and cross-entropy in one pass each, on values in float32 or bfloat16 that stand side by side."""
 
@@ -101,6 +111,8 @@ class Pointwise:
         self._dropout, self._entropy = library.weft_dropout, library.weft_entropy
         self._dropout.argtypes, self._dropout.restype = [ctypes.POINTER(Dropout)], None
         self._entropy.argtypes, self._entropy.restype = [ctypes.POINTER(Entropy)], None
+        self._few = library.weft_few
+        self._few.argtypes, self._few.restype = [ctypes.POINTER(Few)], None
         self._team = {name: tools[name] for name in TEAM}
 
     def _workers(self) -> dict[str, int | None]:
@@ -120,6 +132,17 @@ class Pointwise:
             rest=None if rest is None else rest.data_ptr(),
         )  # fmt: skip
         self._dropout(ctypes.byref(job))
+        return y
+
+    def few(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """x Wᵀ + b for a few rows x, all in float32."""
+        (outputs, inputs), x = weight.shape, x.contiguous()
+        y = x.new_empty(*x.shape[:-1], outputs)
+        job = Few(
+            *self._workers().values(), x.numel() // inputs, inputs, outputs, x.data_ptr(), weight.data_ptr(),
+            None if bias is None else bias.data_ptr(), y.data_ptr(),
+        )  # fmt: skip
+        self._few(ctypes.byref(job))
         return y
 
     def entropy(
