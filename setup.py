@@ -8,9 +8,9 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension(
-            "weft.nn.native._compiled",
-            ["src/weft/nn/native/recurrence.c", "src/weft/nn/native/pointwise.c"],
-            depends=["src/weft/nn/native/common.h"],
+            "weft.core.native._compiled",
+            ["src/weft/core/native/recurrence.c", "src/weft/core/native/pointwise.c"],
+            depends=["src/weft/core/native/common.h"],
             libraries=["m"],
             extra_compile_args=[
                 "-O3",

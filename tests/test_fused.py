@@ -18,10 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from byhand import shaken as shaken_in_double
+from weft.core import native
 from weft.core.kinds import END, Batch
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
-from weft.nn import fused, native
+from weft.nn import fused
 from weft.nn.assemble import CELLS, SCORES, assemble
 from weft.nn.cells import Elman
 from weft.nn.lstm import Lstm
@@ -195,7 +196,7 @@ def test_threads_change_nothing() -> None:
 
 
 def test_it_can_be_turned_off() -> None:
-    asked = [sys.executable, "-c", "from weft.nn import native; print(native.recurrence())"]
+    asked = [sys.executable, "-c", "from weft.core import native; print(native.recurrence())"]
     done = subprocess.run(asked, env={**os.environ, "WEFT_NATIVE": "0"}, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, linear
 
+from weft.core import native
 from weft.core.kinds import PAD, Batch, Emission
 from weft.learn.objectives import CrossEntropy
-from weft.nn import native
 from weft.nn.dropout import Dropout
 
 pytestmark = pytest.mark.skipif(native.pointwise() is None, reason="nothing was compiled: no compiler")
@@ -125,6 +125,6 @@ def test_what_stands_apart_in_memory_is_dropped_too() -> None:
 
 
 def test_it_can_be_turned_off() -> None:
-    asked = "import os; os.environ['WEFT_NATIVE'] = '0'; from weft.nn import native; print(native.pointwise())"
+    asked = "import os; os.environ['WEFT_NATIVE'] = '0'; from weft.core import native; print(native.pointwise())"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"

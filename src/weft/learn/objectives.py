@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, ctc_loss
 
+from weft.core import native
 from weft.core.kinds import PAD, Batch, Emission, Loss
-from weft.nn import native
 
 
 @dataclass(frozen=True)

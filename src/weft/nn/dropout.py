@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.nn import native
+from weft.core import native
 
 LEVELS = 1 << 16
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.core import native
 from weft.core.trace import tracing
-from weft.nn import native
 
 State = tuple[Tensor, ...]
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from weft.nn import native
+from weft.core import native
 from weft.nn.heads import Tokens
 from weft.nn.multihead import MultiHead
 

@@ -185,7 +185,7 @@ def _built() -> tuple[ctypes.CDLL, dict[str, int | None]] | None:
     """The library, and the addresses of what torch brings."""
     if os.environ.get("WEFT_NATIVE") == "0":
         return None
-    built = find_spec("weft.nn.native._compiled")
+    built = find_spec("weft.core.native._compiled")
     if built is None or built.origin is None:
         return None
     try:

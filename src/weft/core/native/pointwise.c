@@ -2,7 +2,7 @@
    row or two, which are bound by reading the matrix once.
 
    Values are floats or, with `half`, bfloat16: the upper half of a float. Nothing here knows Python or torch:
-   weft/nn/native/__init__.py fills the jobs. */
+   weft/core/native/__init__.py fills the jobs. */
 
 #include "common.h"
 
