@@ -8,7 +8,7 @@ STAMP := $(VENV)/.weft-installed
 
 setup: $(STAMP)  ## make .venv with Weft in it; quick when nothing changed
 
-$(STAMP): pyproject.toml constraints.txt setup.py src/weft/nn/native/recurrence.c
+$(STAMP): pyproject.toml constraints.txt setup.py $(wildcard src/weft/core/native/*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch -c constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
