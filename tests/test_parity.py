@@ -458,7 +458,7 @@ def test_a_block_of_the_decoder_equals_torchs(norm: str) -> None:
     put_rest(theirs, ours, [ours.around_own, ours.around_cross, ours.around_feed])
     x, memory = torch.randn(2, 4, 8).double(), torch.randn(2, 5, 8).double()
     mask, visible = lengths_to_mask(torch.tensor([5, 3])), causal(4, 0, x.device)
-    source = ours.of_source(memory)
+    source = (ours.cross.split(ours.cross.key(memory)), ours.cross.split(ours.cross.value(memory)))
     begun = TransformerState((source,), mask[:, None, None], Lines(2), Cache.start(2, 1, 2, source[0]))
     said = ours(x, source, begun, Seen(NoPositions(), visible, None))
     exactly(said, theirs(x, memory, tgt_mask=~visible, memory_key_padding_mask=~mask))

@@ -52,3 +52,17 @@ def test_a_run_in_half_precision_learns(cell: str, feeding: str, tmp_path: Path)
     }
     run = weft.train(made_up_pairs(40), out=tmp_path / "run", steps=6, settings=settings, reporter=Quiet())
     assert run.predict(["abc"])[0].outputs
+
+
+def test_an_lstm_learns_in_half_precision_where_the_processor_has_no_kernel_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("weft.nn.lstm._has_kernel_in_halves", lambda: False)
+    cell = CELLS["lstm"](3, 4)
+    x = torch.randn(2, 5, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out, (h, _) = cell.sequence(x.bfloat16(), cell.start(2))
+    whole, _ = cell.sequence(x, cell.start(2))
+    assert out.dtype == torch.float32
+    assert torch.allclose(out, whole, atol=0.02)
+    assert torch.equal(out[:, -1], h)

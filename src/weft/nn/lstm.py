@@ -52,11 +52,22 @@ class Lstm(_LongShort):
 
     def sequence(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """All steps at once: (B, T, I) → (B, T, D) and the state after the last place."""
+        if x.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not _has_kernel_in_halves():
+            with torch.autocast("cpu", enabled=False):
+                return self._sequence(x.float(), tuple(s.float() for s in state))
+        return self._sequence(x, state)
+
+    def _sequence(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         bias = self.input.bias
         weights = [self.input.weight, self.hidden.weight, bias, torch.zeros_like(bias)]
         start = tuple(s[None].contiguous() for s in state)
         out, h, c = torch.lstm(x, start, weights, True, 1, 0.0, self.training, False, True)
         return out, (h[0], c[0])
+
+
+def _has_kernel_in_halves() -> bool:
+    """Whether oneDNN can run an LSTM in bfloat16 here: without AVX-512 it cannot, and torch does not ask it."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class LstmB(Lstm):

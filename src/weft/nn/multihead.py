@@ -94,8 +94,8 @@ def _fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
     if query.device.type != "cpu":
         return scaled_dot_product_attention(query, keys, values, attn_mask=mask)
     if torch.is_grad_enabled() and keys.shape[2] <= (FEW_KEYS_IN_HALVES if half else FEW_KEYS):
-        scores = (query @ keys.transpose(2, 3)).float() * query.shape[3] ** -0.5
-        return torch.softmax(hide(scores, mask), dim=-1).to(values.dtype) @ values
+        scores = query @ keys.transpose(2, 3) * query.shape[3] ** -0.5
+        return torch.softmax(hide(scores.float() if half else scores, mask), dim=-1).to(values.dtype) @ values
     if not half:
         return scaled_dot_product_attention(query, keys, values, attn_mask=mask)
     with torch.autocast("cpu", enabled=False):
