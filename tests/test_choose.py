@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from weft.choose import choose
+from weft.choose.pace import Typical, estimated, measured
 from weft.core.kinds import Pair
 from weft.core.machine import Speed
 from weft.data.survey import Survey, survey
@@ -172,3 +173,45 @@ def test_a_budget_too_short_for_one_pass_is_told(found: Survey) -> None:
     slow = Speed(1e8, 0, 1e8, 1)
     assert "of the data once" in choose(found, {"train": {"budget_seconds": 1.0}}, slow).notes[0]
     assert choose(found, {"train": {"budget_seconds": 86_400.0}}, Speed(1e12, 0, 1e12, 1)).notes == []
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "transformer"])
+def test_a_wider_model_is_measured_and_estimated_to_be_slower(kind: str) -> None:
+    typical = Typical((40, 30), (9, 8))
+
+    def paces(width: int) -> tuple[float, float]:
+        part = {"kind": kind, "width": width}
+        layer = {"encoder": part, "decoder": part, "embed": {"width": width}, "train": {"batch_tokens": 256}}
+        spec = compose(("autopilot", layer)).spec
+        return measured(20.0)(spec, typical, 1), estimated(Speed(1e10, 0, 1e10, 1))(spec, typical, 1)
+
+    narrow, wide = paces(16), paces(512)
+    assert narrow[0] > wide[0] > 0
+    assert narrow[1] > wide[1] > 0
+
+
+def test_measuring_leaves_chance_and_threads_as_they_were() -> None:
+    import torch
+
+    torch.manual_seed(3)
+    wanted, threads = torch.rand(1), torch.get_num_threads()
+    torch.manual_seed(3)
+    measured(20.0)(
+        compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec, Typical((9, 9), (4, 4)), 1
+    )
+    assert torch.equal(torch.rand(1), wanted)
+    assert torch.get_num_threads() == threads
+
+
+def test_very_long_lines_are_measured_in_a_moment() -> None:
+    spec = compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec
+    assert measured(20.0)(spec, Typical((9, 9), (20_000, 20_000)), 1) > 0
+
+
+def test_a_pace_that_is_measured_decides_the_width_and_how_many_models() -> None:
+    found, hour = replace(sentences(), pairs=50_000), {"train": {"budget_seconds": 3600.0}}
+    speed = Speed(1e11, 0, 1e11, 2)
+    slow, fast = (choose(found, hour, speed, lambda *_, rate=rate: rate).layer for rate in (10.0, 1e6))
+    assert slow["encoder"]["width"] < fast["encoder"]["width"]
+    assert "members" not in slow["train"]
+    assert fast["train"]["members"] > 1

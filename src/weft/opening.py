@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import weft
-from weft.choose import Choices, choose
+from weft.choose import DEFAULT_BUDGET_SECONDS, Choices, choose
+from weft.choose.pace import Pace, measured
 from weft.choose.rivals import rivals
 from weft.core.errors import UserError
 from weft.core.kinds import UNKNOWN
@@ -22,7 +23,7 @@ from weft.data.prepare import Files, Prepared
 from weft.data.tokens import Tokeniser
 from weft.learn.folder import RunFolder, differences
 from weft.learn.report import Reporter
-from weft.settings import Clash, Composed, Layer, compose, flatten, implied_kind, put
+from weft.settings import Clash, Composed, Layer, compose, flatten, implied_kind, merge
 from weft.spec import Data, Spec
 
 
@@ -60,7 +61,7 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
     prepared = Prepared(files_of(asked.data, pairs, job.valid), progress=reporter.stage)
     inherited = _inherited(job.init, asked.data) if job.init else {}
     given = merge(inherited, job.file_layer, job.flag_layer)
-    chosen = job.chosen or choose(prepared.survey, given, speed_for(asked))
+    chosen = job.chosen or choose(prepared.survey, given, speed_for(asked), pace_for(asked))
     layers = (("autopilot", chosen.layer), ("init", inherited), ("file", job.file_layer), ("flag", job.flag_layer))
     composed = compose(*layers, ("flag", _data_layer(job)))
     if job.init:
@@ -91,7 +92,7 @@ def _candidates(
         return []
     entries = [("what the rules choose", composed, chosen.reasons)]
     for rival in found:
-        own = choose(prepared.survey, merge(given, rival.asked), speed_for(composed.spec))
+        own = choose(prepared.survey, merge(given, rival.asked), speed_for(composed.spec), pace_for(composed.spec))
         layers = ("autopilot", merge(own.layer, rival.asked)), ("file", job.file_layer), ("flag", job.flag_layer)
         asked = [[key, str(value), rival.why] for key, value in flatten(rival.asked)]
         entries.append((rival.name, compose(*layers, ("flag", _data_layer(job))), [*own.reasons, *asked]))
@@ -116,17 +117,14 @@ def speed_for(asked: Spec) -> Speed | None:
     return matrix_speed() if asked.train.steps is None and asked.train.epochs is None else None
 
 
+def pace_for(asked: Spec) -> Pace:
+    """How fast models learn here, measured in a small part of the budget."""
+    return measured(asked.train.budget_seconds or DEFAULT_BUDGET_SECONDS)
+
+
 def files_of(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
     columns = Columns(data.source, data.target, data.features, data.tag)
     return Files(tuple(pairs), tuple(valid), columns, data.on_bad_line, data.longest, data.hold_out)
-
-
-def merge(*layers: Layer) -> Layer:
-    merged: Layer = {}
-    for layer in layers:
-        for key, value in flatten(layer):
-            put(merged, key, value)
-    return merged
 
 
 def _data_layer(job: Job) -> Layer:

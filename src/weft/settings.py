@@ -114,6 +114,15 @@ def put(tree: Layer, key: str, value: Any) -> None:
     tree[leaf] = value
 
 
+def merge(*layers: Mapping[str, Any]) -> Layer:
+    """One nested dictionary of all, the later over the earlier."""
+    merged: Layer = {}
+    for layer in layers:
+        for key, value in flatten(layer):
+            put(merged, key, value)
+    return merged
+
+
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The dotted keys and values of a nested dictionary."""
     for name, value in tree.items():

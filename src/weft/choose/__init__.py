@@ -7,24 +7,31 @@ is chosen to go with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from weft.choose import size, symbols
 from weft.choose.choices import Choices
+from weft.choose.pace import Pace, Typical, estimated
+from weft.core.errors import UserError
 from weft.core.machine import Speed
 from weft.data.survey import Survey
-from weft.settings import flatten, implied_kind
+from weft.settings import Layer, compose, flatten, implied_kind, merge
 
 __all__ = ["Choices", "choose"]
 
 DEFAULT_BUDGET_SECONDS = 600.0
+LEARNING = 0.85  # the share of a budget that is left for steps
 RATE = 0.005  # of a Transformer of width 128 (docs/LOG.md, "The embeddings' rate")
 EMBED_RATE = 8.0  # in multiples of that
 UPDATES = 100  # of a recurrent model in a pass over the data, at least: what a small corpus gets
 
 
-def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None) -> Choices:
-    """Settings for everything that matters, to go with what is `given`; without `speed` none hangs on the machine."""
+def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None, pace: Pace | None = None) -> Choices:
+    """Settings for everything that matters, to go with what is `given`; without `speed` none hangs on the machine.
+
+    `pace` tells how fast a model learns; without it, that is estimated from the speed.
+    """
     choices = Choices()
     seconds = _budget(choices, given)
     both = {"source": survey.source, "target": survey.target}
@@ -33,21 +40,42 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None)
         symbols.pieces(choices, survey)
     family = _family(given, sides)
     invented = symbols.invent(choices, survey, sides, given) if family == "recurrent" else 0
-    each = [symbols.length(found, kind) for found, kind in zip(both.values(), sides)]
-    counts = [(survey.pairs + invented) * (one + 1) for one in each]
+    typical = symbols.typical(choices, survey, sides, given)
+    counts = [(survey.pairs + invented) * length for length in typical.lengths]
+    clock = None if speed is None else Clock(seconds, speed.cores, pace or estimated(speed), typical, counts[1])
     if family == "transformer":
-        passes = _transformer(choices, given, seconds, speed, counts[1])
+        passes = _transformer(choices, given, speed, clock, counts[1])
     else:
         _recurrent(choices, given, max(counts))
-        passes = size.recurrent_passes(choices, given, seconds, speed, counts[1])
-    if passes is not None and not {"steps", "epochs"} & set(given.get("train", {})):
+        passes = None if clock is None else clock.passes(choices.layer, given, apart=True)
+    if passes is not None and speed is not None and not {"steps", "epochs"} & set(given.get("train", {})):
         size.say_if_short(choices, passes)
-        if speed is not None and not by_ctc(given):
+        if not by_ctc(given):
             size.members(choices, family, passes, speed.cores)
     _selection(choices, running=sides[1] in ("bpe", "unigram"))
     symbols.limits(choices, survey, sides)
     _drop_given(choices, given)
     return choices
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What there is time for."""
+
+    seconds: float
+    cores: int
+    pace: Pace
+    typical: Typical
+    symbols: float  # of all targets together
+
+    def passes(self, layer: Layer, given: Mapping[str, Any], apart: bool = False) -> float | None:
+        """How many times a model sees the data, or several `apart`, one a core; None where settings clash."""
+        try:
+            spec = compose(("autopilot", layer), ("flag", dict(given))).spec
+        except UserError:
+            return None  # which is told when the run's own settings are put together
+        rate = self.cores * self.pace(spec, self.typical, 1) if apart else self.pace(spec, self.typical, self.cores)
+        return LEARNING * rate * self.seconds / self.symbols
 
 
 def _budget(choices: Choices, given: Mapping[str, Any]) -> float:
@@ -72,26 +100,33 @@ def by_ctc(given: Mapping[str, Any]) -> bool:
 
 
 def _transformer(
-    choices: Choices, given: Mapping[str, Any], seconds: float, speed: Speed | None, count: float
+    choices: Choices, given: Mapping[str, Any], speed: Speed | None, clock: Clock | None, count: float
 ) -> float | None:
     """How many passes over the data it has time for, if that is known."""
-    pieces = int({**choices.layer.get("target", {}), **given.get("target", {})}.get("size", 4000))
-    width, passes = size.width(choices, given, seconds, size.precision(choices, given, speed), count, pieces)
-    why = "running text is learned best by a Transformer"
-    for side in ("encoder",) if by_ctc(given) else ("encoder", "decoder"):
-        if (implied_kind(side, given) or "transformer") == "transformer":
-            choices.set(f"{side}.kind", "transformer", why if side == "encoder" else "")
-            choices.set(f"{side}.width", width)
-            choices.set(f"{side}.layers", size.LAYERS)
-            choices.set(f"{side}.heads", 4)
-            choices.set(f"{side}.inner", 2 * width)
-    choices.set("embed.positions", "rotary" if implied_kind("encoder", given) != "recurrent" else "sinusoid")
-    choices.set("embed.width", width)
+    size.precision(choices, given, speed)
     choices.set("train.batch_tokens", 1536, "small batches: many updates in the time")
+    if clock is None:
+        width, passes = size.WIDTHS[1], None
+    else:
+        width, passes = size.width(count, lambda w: clock.passes(merge(choices.layer, _shape(given, w)), given))
+    for key, value in flatten(_shape(given, width)):
+        choices.set(key, value, "running text is learned best by a Transformer" if key == "encoder.kind" else "")
+    if passes is not None:
+        choices.reasons.append(["encoder.width", str(width), f"about {passes:.0f} passes over the data in the time"])
     _rates(choices, given, width)
-    again = f"it sees the data about {passes:.0f} times"
-    choices.set("train.dropout", 0.3 if passes >= 20 else 0.2 if passes >= 5 else 0.1, again if speed else "")
-    return None if speed is None else passes
+    seen = size.PASSES if passes is None else passes
+    again = "" if passes is None else f"it sees the data about {passes:.0f} times"
+    choices.set("train.dropout", 0.3 if seen >= 20 else 0.2 if seen >= 5 else 0.1, again)
+    return passes
+
+
+def _shape(given: Mapping[str, Any], width: int) -> Layer:
+    """A Transformer of some width, as far as both sides are to be Transformers."""
+    part = {"kind": "transformer", "width": width, "layers": size.LAYERS, "heads": 4, "inner": 2 * width}
+    sides = ("encoder",) if by_ctc(given) else ("encoder", "decoder")
+    parts = {side: dict(part) for side in sides if implied_kind(side, given) in (None, "transformer")}
+    positions = "rotary" if implied_kind("encoder", given) != "recurrent" else "sinusoid"
+    return {**parts, "embed": {"positions": positions, "width": width}}
 
 
 def _rates(choices: Choices, given: Mapping[str, Any], width: int) -> None:

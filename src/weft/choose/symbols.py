@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from weft.choose.choices import Choices
+from weft.choose.pace import Typical
+from weft.core.kinds import SPECIALS
 from weft.data.survey import FEWEST_PAIRS, SideSurvey, Survey
+from weft.spec import Side
 
 COPIED = 0.6  # of a target, from its source: above this the middle of a word does not matter
 FEW = 5000  # pairs that show it; fewer are filled up with pairs that are made up
@@ -55,6 +58,20 @@ def pieces(choices: Choices, survey: Survey) -> None:
 def length(found: SideSurvey, kind: str) -> float:
     """The mean number of symbols in a line, cut that way; a piece of a word is about four characters."""
     return {"characters": found.mean, "bytes": found.mean, "words": found.mean_words}.get(kind, found.mean / 4)
+
+
+def typical(choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any]) -> Typical:
+    """How many symbols each side will have, and how many of them a line."""
+    both = {"source": survey.source, "target": survey.target}
+    lengths = [length(found, kind) for found, kind in zip(both.values(), sides)]
+    counts = []
+    for (name, found), kind in zip(both.items(), sides):
+        pieces = {**choices.layer.get(name, {}), **given.get(name, {})}.get("size", Side().size)
+        known = {"characters": len(found.characters), "bytes": 256, "words": found.distinct_words}
+        counts.append(len(SPECIALS) + (len(survey.marks) if name == "source" else 0) + int(known.get(kind, pieces)))
+    if sides[0] == sides[1] and choices.layer.get("embed", {}).get("shared"):
+        counts = [max(counts)] * 2
+    return Typical((counts[0], counts[1]), (1 + round(lengths[0]), 1 + round(lengths[1])))
 
 
 def invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any]) -> int:

@@ -23,8 +23,7 @@ from weft.choose import Choices, choose
 from weft.core.machine import Speed
 from weft.data.survey import Survey
 from weft.grid.variants import Variant
-from weft.opening import merge
-from weft.settings import Clash, Layer, compose, flatten, implied_kind, put
+from weft.settings import Clash, Layer, compose, flatten, implied_kind, merge, put
 from weft.spec import Spec
 
 SIDES = ("encoder", "decoder")

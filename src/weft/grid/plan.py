@@ -19,8 +19,8 @@ from weft.grid.budget import epochs_for
 from weft.grid.lengths import Unit, unit_of
 from weft.grid.match import count_parameters, matched
 from weft.grid.variants import Variant, Vary
-from weft.opening import Job, asked_for, files_of, learn_tokenisers, merge, speed_for
-from weft.settings import Clash, Layer, flatten, put
+from weft.opening import Job, asked_for, files_of, learn_tokenisers, speed_for
+from weft.settings import Clash, Layer, flatten, merge, put
 from weft.spec import Spec
 
 FORMAT = 1

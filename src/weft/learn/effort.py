@@ -21,8 +21,7 @@ class Effort:
     """
 
     def __init__(self, model: Model, precision: str) -> None:
-        self.reading = _weights(model.get_submodule("encoder"))
-        self.writing = _weights(model) - self.reading
+        self.reading, self.writing = weights(model)
         speed, threads = matrix_speed(), torch.get_num_threads()
         together = speed.bfloat16 if precision == "bfloat16" else speed.float32
         alone = threads == 1 < speed.cores and precision == "float32"
@@ -51,8 +50,14 @@ def limits(progress: Progress, most: float) -> tuple[dict[str, float], str]:
     return spent, f"matrix products ({effort:.0%} of matrix speed): a narrower model would learn from more symbols"
 
 
-def _weights(module: nn.Module) -> int:
-    """Of all matrices. A table of symbol vectors is none that is multiplied with, unless it is the head's too."""
+def weights(model: Model) -> tuple[int, int]:
+    """That a symbol of the source meets, and one of the target."""
+    reading = _matrices(model.get_submodule("encoder"))
+    return reading, _matrices(model) - reading
+
+
+def _matrices(module: nn.Module) -> int:
+    """The weights of all. A table of symbol vectors is none that is multiplied with, unless it is the head's too."""
     head = getattr(getattr(module, "head", None), "weight", None)
     tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)} - {id(head)}
     return sum(p.numel() for p in module.parameters() if p.dim() > 1 and id(p) not in tables)
