@@ -69,7 +69,7 @@ def test_more_time_and_a_faster_machine_never_make_the_model_narrower() -> None:
 
 def test_few_pairs_get_a_narrow_model_however_much_time_there_is_but_several_of_them() -> None:
     spec = chosen(sentences(100), {"train": {"budget_seconds": 86_400.0}}, 1e12)
-    assert (spec.encoder.width, spec.train.members) == (128, 6)
+    assert (spec.encoder.width, spec.train.members) == (128, 8)
 
 
 def test_what_is_seen_often_is_dropped_more() -> None:
@@ -154,7 +154,7 @@ def members(seconds: float, one_core: float = 1e10, cores: int = 2, given: dict[
 def test_time_that_one_model_cannot_use_goes_to_several() -> None:
     counts = [members(seconds) for seconds in (1, 10, 60, 600, 86_400)]
     assert counts == sorted(counts)
-    assert (counts[0], counts[-1]) == (1, 6)
+    assert (counts[0], counts[-1]) == (1, 8)
     assert all(count % 2 == 0 for count in counts if count > 2), "no core is left idle"
     assert members(60, one_core=1e9) < members(60, one_core=1e11)
 
@@ -215,3 +215,19 @@ def test_a_pace_that_is_measured_decides_the_width_and_how_many_models() -> None
     assert slow["encoder"]["width"] < fast["encoder"]["width"]
     assert "members" not in slow["train"]
     assert fast["train"]["members"] > 1
+
+
+def test_features_are_given_to_every_step_of_a_recurrent_decoder_unless_the_user_says_something_of_the_bridge() -> None:
+    found = survey([Pair(f"word{i}", f"words{i}", features=("N", "PL")) for i in range(60)], 0)[0]
+    assert chosen(found).bridge.give == "every"
+    assert chosen(found, {"bridge": {"kind": "mean"}}).bridge.give == "first"
+    assert chosen(found, {"head": {"kind": "ctc"}}).bridge.give == "first"
+    assert chosen(phones()).bridge.give == "first", "there are none"
+
+
+def test_a_recurrent_model_is_wider_where_there_is_more_to_learn_and_time_for_it() -> None:
+    few, many = phones(), replace(phones(), pairs=200_000)
+    hours = {"train": {"budget_seconds": 50_000.0}}
+    assert chosen(few, hours, 1e11).decoder.width == 128
+    assert chosen(many, hours, 1e11).decoder.width == 256
+    assert chosen(many, {"train": {"budget_seconds": 60.0}}, 1e11).decoder.width == 128

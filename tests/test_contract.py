@@ -351,7 +351,7 @@ def without_gradient(name: str, key: str) -> bool:
     if not part or not look:
         return key.endswith("join.of_context.weight") and look_of(name).get("weigh") == "exact"
     if look["weigh"] in ("nearest", "exact"):
-        return part.startswith(("query.", "key.", "scores."))
+        return part.startswith(("query.", "key.", "scores.", "moves"))
     turned = spec.embed.positions == "rotary" and within[-1] != "cross"
     blind = look["weigh"] in ("softmax", "sparsemax", "straight-through") and not turned
     products = look["score"] in ("dot", "scaled", "bilinear")

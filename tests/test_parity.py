@@ -325,6 +325,28 @@ def test_attention_weighs_by_the_formula(name: str) -> None:
     check_by_loops(("rbf" if name == "kernel" else "additive", name, "none"), 2, 6, 6)
 
 
+@pytest.mark.parametrize("heads", [1, 2])
+def test_attention_that_moves_adds_to_each_score_what_was_seen_around_it_before(heads: int) -> None:
+    attention = shaken_in_double(Attention(4, 4, SCORES["dot"], WEIGHERS["softmax"], heads=heads, moves=True))
+    query, states = torch.randn(2, 1, 4).double(), torch.randn(2, 5, 4).double()
+    memory, before = Memory(states, lengths_to_mask(torch.tensor([5, 3]))), torch.rand(2, heads, 5).double()
+    before[1, :, 3:] = 0
+    context, weights = attention.move(query, attention.prepare(memory), before)
+    size = 4 // heads
+    for row, length in ((0, 5), (1, 3)):
+        for head in range(heads):
+            part, scores = slice(head * size, (head + 1) * size), []
+            for place in range(length):
+                score = float(query[row, 0, part] @ states[row, place, part])
+                for back, number in zip((2, 1, 0, -1), attention.moves[head].tolist()):
+                    if 0 <= place - back < 5:
+                        score += number * float(before[row, head, place - back])
+                scores.append(score)
+            wanted = torch.tensor(scores).double().softmax(0)
+            exactly(weights[row, head, :length], wanted)
+            exactly(context[row, 0, part], wanted @ states[row, :length, part])
+
+
 def test_exact_attention_is_the_mean_of_the_values_that_equal_the_query() -> None:
     attention, query, memory, _ = looked(("rbf", "exact", "none"), 1, 6, 6)
     query[0, 0] = memory.states[0, 3]

@@ -217,6 +217,13 @@ def test_a_score_without_weights_needs_equal_widths(score: str) -> None:
     assert made("decoder.attention.score=bilinear", *widths)
 
 
+def test_attention_that_moves_on_needs_its_context_fed() -> None:
+    error = complaint("decoder.attention.moves=true", "decoder.attention.feed=false")
+    assert "looks for all steps at once" in error.what
+    assert "decoder.attention.feed=true" in error.todo
+    assert made("decoder.attention.moves=true")
+
+
 @pytest.mark.parametrize("bridge", ["bridge.kind=last", "bridge.give=every"])
 def test_a_bridge_to_a_transformer_is_refused(bridge: str) -> None:
     error = complaint(*TRANSFORMER, bridge)

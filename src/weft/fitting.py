@@ -109,6 +109,11 @@ def _check_attention(spec: Spec) -> None:
             f"decoder.attention.score={look.score} compares states as they are, but encoder.width={memory} and "
             f"decoder.width={own}; make them equal, set decoder.attention.project=linear, or use bilinear or additive"
         )
+    if look.moves and not look.feed:
+        raise ValueError(
+            "decoder.attention.moves=true goes on from where it looked at the step before, but decoder.attention.feed="
+            "false looks for all steps at once; set decoder.attention.feed=true, or leave decoder.attention.moves out"
+        )
     if own % look.heads or memory % look.heads:
         raise ValueError(
             f"decoder.attention.heads={look.heads} must divide encoder.width={memory} and decoder.width={own}; "
@@ -122,7 +127,9 @@ def _check_attention(spec: Spec) -> None:
 
 
 def _check_no_attention(look: Attention) -> None:
-    unused = [f"decoder.attention.{n}" for n in ("weigh", "project", "heads", "query", "join") if _differs(look, n)]
+    unused = [
+        f"decoder.attention.{n}" for n in ("weigh", "project", "heads", "query", "moves", "join") if _differs(look, n)
+    ]
     if unused:
         raise ValueError(
             f"decoder.attention.score=none makes {', '.join(unused)} mean nothing; leave it out, or choose a score"

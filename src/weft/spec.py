@@ -156,6 +156,8 @@ class Attention(Part):
     """Look with the state after the step, or with the one before it."""
     feed: bool = True
     """Give the context to the next step's input; with query=before, to this step's."""
+    moves: bool = False
+    """Scores also depend on where it looked at the step before: it learns how attention moves along the source."""
     join: Literal["concat", "gate"] = "concat"
     """How state and context become the output: a layer on both, or a gate between them."""
 

@@ -6,7 +6,7 @@ is chosen to go with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ DEFAULT_BUDGET_SECONDS = 600.0
 LEARNING = 0.85  # the share of a budget that is left for steps
 RATE = 0.005  # of a Transformer of width 128 (docs/LOG.md, "The embeddings' rate")
 EMBED_RATE = 8.0  # in multiples of that
-UPDATES = 100  # of a recurrent model in a pass over the data, at least: what a small corpus gets
+UPDATES = 250  # of a recurrent model in a pass over the data, at least: what a small corpus gets
 
 
 def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None, pace: Pace | None = None) -> Choices:
@@ -46,12 +46,13 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
     if family == "transformer":
         passes = _transformer(choices, given, speed, clock, counts[1])
     else:
-        _recurrent(choices, given, max(counts))
-        passes = None if clock is None else clock.passes(choices.layer, given, apart=True)
+        if survey.marks and not by_ctc(given) and "bridge" not in given:
+            choices.set("bridge.give", "every", "tags and features decide about every symbol")
+        passes = _recurrent(choices, given, clock, counts)
     if passes is not None and speed is not None and not {"steps", "epochs"} & set(given.get("train", {})):
         size.say_if_short(choices, passes)
         if not by_ctc(given):
-            size.members(choices, family, passes, speed.cores)
+            size.members(choices, _known(family), passes, speed.cores)
     _selection(choices, running=sides[1] in ("bpe", "unigram"))
     symbols.limits(choices, survey, sides)
     _drop_given(choices, given)
@@ -106,15 +107,17 @@ def _transformer(
     size.precision(choices, given, speed)
     choices.set("train.batch_tokens", 1536, "small batches: many updates in the time")
     if clock is None:
-        width, passes = size.WIDTHS[1], None
+        width, passes = size.TRANSFORMER.widths[1], None
     else:
-        width, passes = size.width(count, lambda w: clock.passes(merge(choices.layer, _shape(given, w)), given))
+        width, passes = size.width(
+            size.TRANSFORMER, count, lambda w: clock.passes(merge(choices.layer, _shape(given, w)), given)
+        )
     for key, value in flatten(_shape(given, width)):
         choices.set(key, value, "running text is learned best by a Transformer" if key == "encoder.kind" else "")
     if passes is not None:
         choices.reasons.append(["encoder.width", str(width), f"about {passes:.0f} passes over the data in the time"])
     _rates(choices, given, width)
-    seen = size.PASSES if passes is None else passes
+    seen = size.TRANSFORMER.passes if passes is None else passes
     again = "" if passes is None else f"it sees the data about {passes:.0f} times"
     choices.set("train.dropout", 0.3 if seen >= 20 else 0.2 if seen >= 5 else 0.1, again)
     return passes
@@ -138,20 +141,41 @@ def _rates(choices: Choices, given: Mapping[str, Any], width: int) -> None:
     choices.set("train.embed_rate", round(EMBED_RATE * wide**0.5, 1), "rare pieces are learned from few examples")
 
 
-def _recurrent(choices: Choices, given: Mapping[str, Any], count: float) -> None:
-    mixed = implied_kind("encoder", given) == "transformer"
-    if mixed:
+def _recurrent(
+    choices: Choices, given: Mapping[str, Any], clock: Clock | None, counts: Sequence[float]
+) -> float | None:
+    """How many passes over the data there is time for, if that is known, when every core trains one model."""
+    if implied_kind("encoder", given) == "transformer":
         choices.set("embed.positions", "sinusoid")
     else:
         choices.set("encoder.kind", "recurrent", "short sequences: an LSTM with attention learns them from few pairs")
     if not by_ctc(given):
         choices.set("decoder.kind", "recurrent")
-        choices.set("decoder.width", 256)
-    for key in ("encoder.width", "embed.width"):
-        choices.set(key, 256)
-    choices.set("train.batch_tokens", int(min(1024, max(256, count // UPDATES))))
+    choices.set("train.batch_tokens", int(min(512, max(256, max(counts) // UPDATES))))
     choices.set("train.rate", 0.002)
     choices.set("train.dropout", 0.3)
+    width, passes = size.RECURRENT.widths[-1], None
+    if clock is not None:
+        width, passes = size.width(
+            size.RECURRENT,
+            counts[1],
+            lambda w: clock.passes(merge(choices.layer, _widths(given, w)), given, apart=True),
+        )
+    for key, value in flatten(_widths(given, width)):
+        choices.set(key, value)
+    if passes is not None:
+        choices.reasons.append(["decoder.width", str(width), f"about {passes:.0f} passes over the data in the time"])
+    return passes
+
+
+def _widths(given: Mapping[str, Any], width: int) -> Layer:
+    """Of a recurrent model; an encoder alone has no decoder's."""
+    parts = ("encoder", "embed") if by_ctc(given) else ("encoder", "decoder", "embed")
+    return {part: {"width": width} for part in parts}
+
+
+def _known(family: str) -> size.Family:
+    return size.TRANSFORMER if family == "transformer" else size.RECURRENT
 
 
 def _selection(choices: Choices, running: bool) -> None:

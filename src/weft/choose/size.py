@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from weft.choose.choices import Choices
 from weft.core.machine import Speed
 
 LAYERS = 3
-WIDTHS = (128, 192, 256, 384, 512)
-PASSES = 10  # over the data, that a Transformer should have time for
-ENOUGH = {"recurrent": 25, "transformer": 30}  # passes after which a second model beside it brings more
-MOST_MEMBERS = 6
+MOST_MEMBERS = 8
 WORTH_HALVING = 1.5  # how many times as fast products in bfloat16 must be
 
 
@@ -23,30 +21,43 @@ def precision(choices: Choices, given: Mapping[str, Any], speed: Speed | None) -
         choices.set("train.precision", "bfloat16", f"products are {speed.halved:.1f} times as fast on this machine")
 
 
-def width(symbols: float, passes: Callable[[int], float | None]) -> tuple[int, float | None]:
-    """The widest Transformer that sees every pair PASSES times in the budget, and not too wide for the data.
+@dataclass(frozen=True)
+class Family:
+    """What is known of a kind of model: see docs/LOG.md, "The rate" and "Small models, and many"."""
+
+    widths: tuple[int, ...]
+    wide: float  # the widest that pays, in multiples of the root of the number of target symbols
+    passes: float  # over the data, that a wider one should have time for
+    enough: float  # passes after which a second model beside it brings more
+
+
+TRANSFORMER = Family((128, 192, 256, 384, 512), 0.3, 10, 30)
+RECURRENT = Family((128, 256), 0.5, 25, 25)
+
+
+def width(family: Family, symbols: float, passes: Callable[[int], float | None]) -> tuple[int, float | None]:
+    """The widest model that sees every pair often enough in the budget, and is not too wide for the data.
 
     With it comes how many times that is: `passes` says it of a width, None where it is not known.
     """
-    wide = max(WIDTHS[0], 0.3 * symbols**0.5)
-    found: tuple[int, float | None] = WIDTHS[0], None
-    for candidate in (w for w in WIDTHS if w <= wide):
+    narrowest = family.widths[0]
+    found: tuple[int, float | None] = narrowest, None
+    for candidate in (w for w in family.widths if w <= max(narrowest, family.wide * symbols**0.5)):
         count = passes(candidate)
         if count is None:
             continue
-        if found[1] is not None and count < PASSES:
+        if found[1] is not None and count < family.passes:
             break
         found = candidate, count
     return found
 
 
-def members(choices: Choices, family: str, passes: float, cores: int) -> None:
+def members(choices: Choices, family: Family, passes: float, cores: int) -> None:
     """Several models where one would have more time than it can use: together they are right more often."""
-    enough = ENOUGH[family]
-    count = int(min(MOST_MEMBERS, passes / enough))
+    count = int(min(MOST_MEMBERS, passes / family.enough))
     count -= count % cores if count > cores else 0  # no core is left idle
     if count > 1:
-        why = f"there is time for about {passes:.0f} passes over the data, and one model needs {enough}"
+        why = f"there is time for about {passes:.0f} passes over the data, and one model needs {family.enough:.0f}"
         choices.set("train.members", count, why)
 
 

@@ -177,7 +177,7 @@ def _attention(part: RecurrentDecoderSpec, memory_width: int) -> Attention | Non
     if look.score == "none":
         return None
     parts = SCORES[look.score], WEIGHERS[look.weigh], PROJECTIONS[look.project]
-    return Attention(part.width, memory_width, *parts, look.heads)
+    return Attention(part.width, memory_width, *parts, look.heads, look.moves)
 
 
 def _recurrent_decoder(spec: Spec, part: RecurrentDecoderSpec, table: nn.Embedding) -> RecurrentDecoder:

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from weft.core.kinds import Memory
 from weft.core.lines import Lines
@@ -19,6 +20,7 @@ from weft.nn.scores import Score
 from weft.nn.weighers import Weigher, softmax
 
 Project = Callable[[int, int], nn.Module]
+ONWARDS = (0.0, 2.0, 0.0, 0.0)  # what moves begin with: the next place is likely
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,22 @@ class Attention(nn.Module):
     """context = Σ weigh(score(q, k))ᵢ vᵢ over the real places of the source, q, k and v projected if asked.
 
     Several heads each see their slice of q, k and v with a score of their own; their contexts stand side by side.
+    When it `moves`, a score also depends on where the same head looked at the step before (after Chorowski 2015):
+    place s gains Σ mₖ α'ₛ₋ₖ for k = 2, 1, 0, −1, with four numbers mₖ that are learned.
     """
 
     def __init__(
-        self, query: int, memory: int, score: type[Score], weigh: Weigher, project: Project = as_it_is, heads: int = 1
+        self,
+        query: int,
+        memory: int,
+        score: type[Score],
+        weigh: Weigher,
+        project: Project = as_it_is,
+        heads: int = 1,
+        moves: bool = False,
     ) -> None:
         super().__init__()
+        self.moves = nn.Parameter(torch.tensor([ONWARDS] * heads)) if moves else None  # (H, 4)
         self.query, self.key, self.value = project(query, query), project(memory, query), project(memory, query)
         inner = memory if project is as_it_is else query  # the width of keys and values
         self.width, self.heads, self.weigh = inner, heads, weigh
@@ -74,13 +86,32 @@ class Attention(nn.Module):
 
     def forward(self, query: Tensor, source: Looked) -> Tensor:
         """Queries (N, T, D) of all hypotheses to contexts (N, T, C)."""
-        return source.lines.unfold(self._look(source.lines.fold(query), source))
+        return source.lines.unfold(self._mixed(self._weights(source.lines.fold(query), source), source))
 
-    def _look(self, query: Tensor, source: Looked) -> Tensor:
+    def move(self, query: Tensor, source: Looked, before: Tensor) -> tuple[Tensor, Tensor]:
+        """One query a hypothesis (N, 1, D), and the weights of the step before (N, H, S): its context, its weights."""
+        assert self.moves is not None
+        moved = torch.einsum("nhsm,hm->hns", pad(before, (2, 1)).unfold(-1, self.moves.shape[1], 1), self.moves)
+        gained = [source.lines.fold(one[:, None]) for one in moved]  # one (B, each, S) a head
+        weights = self._weights(source.lines.fold(query), source, gained)  # (B, H, each, S)
+        return source.lines.unfold(self._mixed(weights, source)), weights.transpose(1, 2).flatten(0, 1)
+
+    def first(self, source: Looked) -> Tensor | None:
+        """The weights before the first step, if it moves on from them: it has looked nowhere."""
+        if self.moves is None:
+            return None
+        return source.values.new_zeros(source.lines.count * source.lines.each, self.heads, source.mask.shape[1])
+
+    def _weights(self, query: Tensor, source: Looked, gained: Sequence[Tensor] = ()) -> Tensor:
         mask, queries = source.mask[:, None], self.query(query).chunk(self.heads, dim=-1)
-        parts = zip(self._scores(), queries, source.keys, strict=True)
-        weights = torch.stack([self.weigh(hide(score(q, k), mask)) for score, q, k in parts], dim=1)  # (B, H, T, S)
+        scores = [score(q, k) for score, q, k in zip(self._scores(), queries, source.keys, strict=True)]
+        if gained:
+            scores = [score + more for score, more in zip(scores, gained, strict=True)]
+        weights = torch.stack([self.weigh(hide(score, mask)) for score in scores], dim=1)  # (B, H, T, S)
         note("decode.cross", weights)
+        return weights
+
+    def _mixed(self, weights: Tensor, source: Looked) -> Tensor:
         if self.heads == 1:
             return weights[:, 0] @ source.values  # (B, T, D)
         values = torch.stack(source.values.chunk(self.heads, dim=-1), dim=1)  # (B, H, S, d)
@@ -96,7 +127,8 @@ class Attention(nn.Module):
         ):
             return None
         (score,) = self._scores()
-        return score.sight(source.keys[0], source.values, source.mask)
+        sight = score.sight(source.keys[0], source.values, source.mask)
+        return sight if sight is None or self.moves is None else replace(sight, moves=self.moves[0])
 
     def _scores(self) -> list[Score]:
         return [score for score in self.scores if isinstance(score, Score)]

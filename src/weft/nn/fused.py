@@ -42,6 +42,7 @@ class Sight:
     of_query: Tensor | None = None  # (K, D)
     weight: Tensor | None = None  # (K)
     scale: float = 1.0
+    moves: Tensor | None = None  # (4) what a score gains by the weights of the step before, see `Attention`
 
 
 def possible(x: Tensor) -> bool:
@@ -64,7 +65,7 @@ def looking(weights: Weights, sight: Sight, x: Tensor, state: State) -> tuple[Te
 
 def _unrolled(weights: Weights, sight: Sight | None, x: Tensor, state: State) -> Any:
     """What gets gradients is given one by one, in the order of `_Unrolled.forward`."""
-    look = [None] * 4 if sight is None else [sight.of_query, sight.weight, sight.keys, sight.values]
+    look = [sight.of_query, sight.weight, sight.keys, sight.values, sight.moves] if sight is not None else [None] * 5
     cell = [weights.weight, weights.bias, weights.first, weights.second, weights.extra]
     given = [x, *cell, state[0], state[1] if len(state) > 1 else None, *look]
     apply: Any = _Unrolled.apply
@@ -90,6 +91,7 @@ class _Unrolled(torch.autograd.Function):
         score_weight: Tensor | None,
         keys: Tensor | None,
         values: Tensor | None,
+        moves: Tensor | None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         rows, steps, inputs = x.shape
         width, blocks = h.shape[1], weight.shape[0] // h.shape[1]
@@ -111,7 +113,7 @@ class _Unrolled(torch.autograd.Function):
         ctx.scale = 1.0 if sight is None else sight.scale
         if sight is not None and keys is not None and values is not None:
             saved |= _for_looks(sight.mask, of_query, score_weight, keys, values, steps)
-            saved["of_context"] = weight[:, inputs:]
+            saved |= {"of_context": weight[:, inputs:], "moves": None if moves is None else moves.contiguous()}
             sizes |= _sizes_of_looks(keys, values, dot=of_query is None)
             sizes["context_stride"] = weight.shape[1]
         pre = torch.addmm(bias, by_time, weight[:, :inputs].t())  # the way back does not need it
@@ -148,7 +150,7 @@ class _Unrolled(torch.autograd.Function):
         assert compiled is not None
         compiled.backward(sizes, ctx.scale, **_arrays(saved | back))
         done = {**saved, **{name: tensor for name, tensor in back.items() if tensor is not None}}
-        of_looks = _of_looks(done) if "keys" in saved else [None] * 4
+        of_looks = _of_looks(done) if "keys" in saved else [None] * 5
         return (
             None,
             None,
@@ -197,6 +199,7 @@ def _sizes_of_looks(keys: Tensor, values: Tensor, dot: bool) -> dict[str, int]:
 def _room_for_looks(saved: dict[str, Tensor], d_contexts: Tensor | None) -> dict[str, Tensor | None]:
     """Room for the gradients of looking; those of the contexts come filled with what later layers say."""
     additive, of_contexts = saved["queries"] is not None, torch.zeros_like(saved["contexts"])
+    moves = saved["moves"]
     if d_contexts is not None:
         of_contexts.copy_(d_contexts.transpose(0, 1))
     return {
@@ -205,6 +208,7 @@ def _room_for_looks(saved: dict[str, Tensor], d_contexts: Tensor | None) -> dict
         "dqueries": torch.empty_like(saved["queries"]) if additive else None,
         "dkeys": torch.zeros_like(saved["keys"]) if additive else None,
         "dweight": torch.zeros_like(saved["queries"][0]) if additive else None,
+        "dmoves": None if moves is None else moves.new_zeros(of_contexts.shape[1], len(moves)),
     }
 
 
@@ -239,10 +243,10 @@ def _of_state(cell: str, done: dict[str, Tensor], width: int) -> tuple[Tensor, T
 
 
 def _of_looks(done: dict[str, Tensor]) -> list[Tensor | None]:
-    """Gradients of the query's matrix, the score's weight, the keys and the values."""
+    """Gradients of the query's matrix, the score's weight, the keys, the values and the moves."""
     of_values = torch.bmm(done["weights"].permute(1, 2, 0), done["dcontexts"].transpose(0, 1))
-    after = done["h"][1:]
+    after, of_moves = done["h"][1:], done["dmoves"].sum(0) if "dmoves" in done else None
     if "dqueries" not in done:
-        return [None, None, torch.bmm(done["dscores"].permute(1, 2, 0), after.transpose(0, 1)), of_values]
+        return [None, None, torch.bmm(done["dscores"].permute(1, 2, 0), after.transpose(0, 1)), of_values, of_moves]
     of_query = done["dqueries"].flatten(0, 1).t() @ after.flatten(0, 1)
-    return [of_query, done["dweight"].sum(0), done["dkeys"], of_values]
+    return [of_query, done["dweight"].sum(0), done["dkeys"], of_values, of_moves]

@@ -29,8 +29,8 @@ SIZES = (
 )  # fmt: skip
 ARRAYS = (
     "pre", "first", "second", "extra", "h", "c", "acts", "mid", "news", "scratch",
-    "lengths", "of_query", "weight", "keys", "values", "of_context", "queries", "weights", "contexts",
-    "dh", "dc", "dpre", "dcontexts", "dscores", "dqueries", "dkeys", "dweight",
+    "lengths", "of_query", "weight", "moves", "keys", "values", "of_context", "queries", "weights", "contexts",
+    "dh", "dc", "dpre", "dcontexts", "dscores", "dqueries", "dkeys", "dweight", "dmoves",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ typedef void (*Product)(const char *, const char *, const int *, const int *, co
 
 enum { ELMAN, LSTM, LSTM_F, LSTM_I, LSTM_O, GRU, GRU_AFTER, MUT1, MUT3 };
 enum { NO_SCORE, ADDITIVE, DOT };
+enum { MOVES = 4 };
 
 typedef struct {
     /* what torch brings */
@@ -40,6 +41,7 @@ typedef struct {
     const int64_t *lengths;  /* (B) real places of each source */
     const float *of_query;   /* (K, D) additive: the matrix that the query meets */
     const float *weight;     /* (K) additive */
+    const float *moves;      /* (MOVES) what a score gains by the weights of the step before, or NULL */
     const float *keys;       /* (B, S, K) */
     const float *values;     /* (B, S, C) */
     const float *of_context; /* (P D, C), rows `context_stride` apart: the matrix that the fed context meets */
@@ -50,6 +52,7 @@ typedef struct {
     float *dh, *dc, *dpre;      /* (T + 1, B, D), (B, D), (T, B, P D) */
     float *dcontexts, *dscores; /* (T, B, C), (T, B, S) */
     float *dqueries, *dkeys, *dweight; /* (T, B, K), (B, S, K), (B, K): additive */
+    float *dmoves;                     /* (B, MOVES) */
 } Job;
 
 INLINE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
@@ -345,6 +348,22 @@ FAST static void after_back(const Job *j, int t, int from, int to) {
 
 /* ---- attention: one look a row ---- */
 
+/* e[s] += sum over m of moves[m] a[s + m - 2]: places two and one before s, s itself, and the one after it */
+INLINE void move_on(const float *restrict moves, const float *restrict a, float *restrict e, int n) {
+    for (int m = 0; m < MOVES; m++)
+        for (int s = m < 2 ? 2 - m : 0; s < n && s + m - 2 < n; s++) e[s] += moves[m] * a[s + m - 2];
+}
+
+/* the way back: of the weights a by the scores' gradients de of the step after, and of the moves themselves */
+INLINE void move_back(const float *restrict moves, const float *restrict de, float *restrict da, int n, float scale) {
+    for (int m = 0; m < MOVES; m++)
+        for (int s = m < 2 ? 2 - m : 0; s < n && s + m - 2 < n; s++) da[s + m - 2] += moves[m] * de[s] / scale;
+}
+INLINE void moves_back(const float *restrict a, const float *restrict de, float *restrict dmoves, int n, float scale) {
+    for (int m = 0; m < MOVES; m++)
+        for (int s = m < 2 ? 2 - m : 0; s < n && s + m - 2 < n; s++) dmoves[m] += de[s] / scale * a[s + m - 2];
+}
+
 INLINE void softmax(float *restrict e, int n, int all) {
     float top = e[0], sum = 0.0f;
     for (int s = 1; s < n; s++) top = e[s] > top ? e[s] : top;
@@ -372,6 +391,7 @@ FAST static void look(const Job *j, int t, int from, int to) {
             }
             e[s] = sum * j->scale;
         }
+        if (j->moves != NULL && t > 0) move_on(j->moves, j->weights + at(j, t - 1, b, S), e, n);
         softmax(e, n, S);
         memset(out, 0, sizeof(float) * C);
         for (int s = 0; s < n; s++) {
@@ -397,10 +417,14 @@ FAST static void look_back(const Job *j, int t, int from, int to) {
 #pragma omp simd reduction(+ : sum)
             for (int d = 0; d < C; d++) sum += g[d] * v[d];
             de[s] = sum;
-            mean += sum * a[s];
         }
+        if (j->moves != NULL && t < j->steps - 1)
+            move_back(j->moves, j->dscores + at(j, t + 1, b, S), de, n, j->scale);
+        for (int s = 0; s < n; s++) mean += de[s] * a[s];
         for (int s = 0; s < n; s++) de[s] = a[s] * (de[s] - mean) * j->scale;
         for (int s = n; s < S; s++) de[s] = 0.0f;
+        if (j->moves != NULL && t > 0)
+            moves_back(j->weights + at(j, t - 1, b, S), de, j->dmoves + (size_t)b * MOVES, n, j->scale);
         if (j->score == DOT) {
             float *restrict dq = j->dh + at(j, t + 1, b, K);
             for (int s = 0; s < n; s++) {

@@ -33,6 +33,7 @@ class RecurrentState:
     context: Tensor | None  # (B, C), only when fed to the next step
     summary: Tensor | None  # (B, D), only when given at every step
     top: Tensor | None  # (B, D), what left the stack at the step before, only when it is the query
+    looked: Tensor | None  # (B, H, S), where it looked at the step before, only when attention moves on from there
     place: int = 0
 
     def select(self, rows: Tensor) -> RecurrentState:
@@ -42,6 +43,7 @@ class RecurrentState:
             None if self.context is None else self.context[rows],
             None if self.summary is None else self.summary[rows],
             None if self.top is None else self.top[rows],
+            None if self.looked is None else self.looked[rows],
             self.place,
         )
 
@@ -99,12 +101,14 @@ class RecurrentDecoder(nn.Module):
         begin_all(self)
         rows, fed_next = memory.states.shape[0], self.feed and not self.before
         layers = self.stack.start(rows, memory.final)
+        source = None if self.attention is None else self.attention.prepare(memory)
         return RecurrentState(
             layers=layers,
-            source=None if self.attention is None else self.attention.prepare(memory),
+            source=source,
             context=memory.states.new_zeros(rows, self._context_width) if fed_next else None,
             summary=memory.final[-1] if self.every else None,
             top=layers[-1][0] if self.before else None,
+            looked=None if self.attention is None or source is None else self.attention.first(source),
         )
 
     @property
@@ -124,7 +128,7 @@ class RecurrentDecoder(nn.Module):
     def _all_at_once(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
         h = self.stack.sequence(x, state.layers)  # (B, T, D)
         query = h if state.top is None else torch.cat([state.top[:, None], h[:, :-1]], dim=1)
-        return h, self._look(query, state)
+        return h, self._look(query, state)[0]
 
     def _fed(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
         cell, sight = self.stack.alone, self._sight(state)
@@ -140,17 +144,17 @@ class RecurrentDecoder(nn.Module):
 
     def _step(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None, RecurrentState]:
         """One vector (B, I) to the state (B, D), the context (B, 1, C), and what the next step needs."""
-        context = None if state.top is None else self._look(state.top[:, None], state)
+        context, looked = (None, state.looked) if state.top is None else self._look(state.top[:, None], state)
         if self.feed and context is not None:
             x = torch.cat([x, context[:, 0]], dim=-1)
         elif state.context is not None:
             x = torch.cat([x, state.context], dim=-1)
         h, layers = self.stack.step(x, state.layers)
         if state.top is None:
-            context = self._look(h[:, None], state)
+            context, looked = self._look(h[:, None], state)
         kept = context[:, 0] if state.context is not None and context is not None else None
         top = None if state.top is None else h
-        return h, context, replace(state, layers=layers, context=kept, top=top, place=state.place + 1)
+        return h, context, replace(state, layers=layers, context=kept, top=top, looked=looked, place=state.place + 1)
 
     def _with_summary(self, x: Tensor, state: RecurrentState) -> Tensor:
         """Vectors (B, T, E), each with the summary behind it if the bridge gives it at every step."""
@@ -164,11 +168,14 @@ class RecurrentDecoder(nn.Module):
             return None
         return self.attention.sight(state.source)
 
-    def _look(self, query: Tensor, state: RecurrentState) -> Tensor | None:
+    def _look(self, query: Tensor, state: RecurrentState) -> tuple[Tensor | None, Tensor | None]:
+        """The context, and where it looked, if that is asked for."""
         if self.attention is None or state.source is None:
-            return None
+            return None, None
+        if state.looked is not None:
+            return self.attention.move(query, state.source, state.looked)
         context: Tensor = self.attention(query, state.source)
-        return context
+        return context, None
 
     def _joined(self, h: Tensor, context: Tensor | None) -> Tensor:
         """States (B, T, D) and contexts (B, T, C) to outputs (B, T, D)."""
