@@ -17,6 +17,7 @@ setup(
                 "-fopenmp-simd",
                 "-fno-math-errno",
                 "-fno-trapping-math",
+                "-fno-wrapv",  # Python's own flags have -fwrapv, with which gcc leaves most loops one value at a time
                 "-ffp-contract=fast",
             ],
             optional=True,
