@@ -149,8 +149,27 @@ class Counting(Table):
         return super().advance(y, state)
 
 
+class Sure(Table):
+    """Writes its source again and is nearly sure of every symbol; its second guess is always END."""
+
+    def log_probs(self, source: tuple[int, ...], written: Sequence[int]) -> Tensor:
+        done = len(written) - 1  # without START
+        guesses = torch.full((SYMBOLS,), 1e-6)
+        guesses[END] = 0.02
+        guesses[source[done] if done < len(source) else END] = 0.97
+        return (guesses / guesses.sum()).log()
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 20])
+def test_a_beam_does_not_end_while_a_better_output_is_still_open(width: int) -> None:
+    lines = [[6, 7, 5, 5, 6, 7, 7, 5, 6, 5, 7, 6], [5], [7, 7, 6, 5, 6, 6]]
+    read, mask = padded(lines, after=END)
+    ours = beam(Sure(1), read, mask, torch.tensor([30] * 3), Rules(first_symbol=FIRST), width)
+    assert [list(each[0].ids) for each in ours] == lines
+
+
 @pytest.mark.parametrize("width", [1, 2, 5])
-def test_a_line_is_done_when_its_beam_is_full_of_finished_outputs(width: int) -> None:
+def test_a_line_is_done_when_its_beam_is_full_of_finished_outputs_and_none_that_is_open_is_better(width: int) -> None:
     model, (read, mask) = Counting(5, for_end=4.0), padded(sources(6, longest=4), after=END)
     ours = beam(model, read, mask, torch.tensor([30] * 6), Rules(first_symbol=FIRST), width)
     assert all(len(each) == width for each in ours)

@@ -1,8 +1,9 @@
 """Beam search over a batch of lines: each line keeps its `width` best open hypotheses and collects finished ones.
 
 A hypothesis is ranked by log p / length^α, END counted. A line is done when it has collected `width` finished
-hypotheses, as in fairseq and CTranslate2; done lines leave the batch. Nothing here depends on which lines stand beside
-each other. With width 1 it is greedy search.
+hypotheses and none that is open ranks above the best of them; done lines leave the batch. (To stop as soon as there are
+so many, as fairseq does, cuts outputs short where END is the second guess at every step: docs/LOG.md, "Beams that ended
+too soon".) Nothing here depends on which lines stand beside each other. With width 1 it is greedy search.
 """
 
 # B lines still open · K hypotheses a line · V symbols · t symbols written
@@ -32,7 +33,7 @@ class _Line:
         del self.found[self.width :]
 
     def done(self, best_open: float) -> bool:
-        return best_open == NEVER or len(self.found) >= self.width
+        return best_open == NEVER or (len(self.found) >= self.width and self.found[0].score >= best_open)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def beam(
     while now.lines:
         log_probs, state = model.advance(y, state)
         now, origin = _extend(now, log_probs, rules, found, length_penalty)
-        stays = _still_open(now, found)
+        stays = _still_open(now, found, length_penalty)
         origin = origin + torch.arange(len(now.lines), device=origin.device)[:, None] * width  # (B, K) into B·K
         if len(stays) < len(now.lines):
             now, origin = now.keep(stays), origin[stays]
@@ -130,8 +131,8 @@ def _collect(
         found[now.lines[row]].add(Hypothesis(tuple(now.written[row, parent].tolist()), tuple(scores), rank))
 
 
-def _still_open(now: _Open, found: list[_Line]) -> Tensor:
+def _still_open(now: _Open, found: list[_Line], length_penalty: float) -> Tensor:
     """The rows of the lines that are not done."""
-    best = now.total[:, 0].tolist()
+    best = (now.total[:, 0] / now.written.shape[2] ** length_penalty).tolist()
     rows = [row for row, line in enumerate(now.lines) if not found[line].done(best[row])]
     return torch.tensor(rows, dtype=torch.long, device=now.total.device)

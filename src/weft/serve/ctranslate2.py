@@ -18,6 +18,7 @@ from weft.search.decode import Plan
 from weft.serve.predictor import Predictor
 
 FOLDER = "ctranslate2"  # within a run
+PATIENCE = 2.0  # a beam ends about where Weft's does (docs/LOG.md, "Engines")
 
 
 class Translator:
@@ -49,6 +50,7 @@ class Translator:
             target_prefix=[prefix] * len(lines) if prefix else None,
             max_batch_size=batch_lines,
             beam_size=width,
+            patience=PATIENCE,
             num_hypotheses=plan.nbest,
             length_penalty=plan.length_penalty if width > 1 else 1.0,
             no_repeat_ngram_size=plan.rules.no_repeat,
