@@ -231,3 +231,13 @@ def test_a_recurrent_model_is_wider_where_there_is_more_to_learn_and_time_for_it
     assert chosen(few, hours, 1e11).decoder.width == 128
     assert chosen(many, hours, 1e11).decoder.width == 256
     assert chosen(many, {"train": {"budget_seconds": 60.0}}, 1e11).decoder.width == 128
+
+
+def test_attention_moves_along_where_long_targets_copy() -> None:
+    long = survey([Pair(f"{i:05d}abcdefgh", f"{i:05d}abcdefg") for i in range(60)], 0)[0]
+    short = survey([Pair(f"a{i}", f"a{i}") for i in range(60)], 0)[0]
+    assert chosen(long).decoder.attention.moves
+    assert not chosen(short).decoder.attention.moves
+    assert not chosen(phones()).decoder.attention.moves
+    assert not chosen(long, {"decoder": {"attention": {"feed": False}}}).decoder.attention.moves
+    assert chosen(long, {"head": {"kind": "ctc"}}).decoder.kind == "none"

@@ -24,6 +24,7 @@ DEFAULT_BUDGET_SECONDS = 600.0
 LEARNING = 0.85  # the share of a budget that is left for steps
 RATE = 0.005  # of a Transformer of width 128 (docs/LOG.md, "The embeddings' rate")
 EMBED_RATE = 8.0  # in multiples of that
+LONG = 8  # symbols of a target, from which on attention that moves along copies better
 UPDATES = 250  # of a recurrent model in a pass over the data, at least: what a small corpus gets
 
 
@@ -46,8 +47,8 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
     if family == "transformer":
         passes = _transformer(choices, given, speed, clock, counts[1])
     else:
-        if survey.marks and not by_ctc(given) and "bridge" not in given:
-            choices.set("bridge.give", "every", "tags and features decide about every symbol")
+        if not by_ctc(given):
+            _handing_over(choices, given, survey, typical)
         passes = _recurrent(choices, given, clock, counts)
     if passes is not None and speed is not None and not {"steps", "epochs"} & set(given.get("train", {})):
         size.say_if_short(choices, passes)
@@ -166,6 +167,18 @@ def _recurrent(
     if passes is not None:
         choices.reasons.append(["decoder.width", str(width), f"about {passes:.0f} passes over the data in the time"])
     return passes
+
+
+def _handing_over(choices: Choices, given: Mapping[str, Any], survey: Survey, typical: Typical) -> None:
+    """What the decoder sees of the source at each step (docs/LOG.md, "Features at every step")."""
+    if survey.marks and "bridge" not in given:
+        choices.set("bridge.give", "every", "tags and features decide about every symbol")
+    copied = survey.relation.copied
+    if copied >= symbols.COPIED and typical.lengths[1] >= LONG and "attention" not in given.get("decoder", {}):
+        why = (
+            f"{copied:.0%} of a target is copied, {typical.lengths[1]} symbols of it: attention moves along the source"
+        )
+        choices.set("decoder.attention.moves", True, why)
 
 
 def _widths(given: Mapping[str, Any], width: int) -> Layer:

@@ -12,6 +12,7 @@ from weft.core.kinds import SPECIALS, Batch
 from weft.core.machine import Speed
 from weft.learn.effort import THERE_AND_BACK, weights
 from weft.learn.objectives import OBJECTIVES
+from weft.learn.optimise import Average, adamw, shorten
 from weft.learn.world import pick_device
 from weft.nn.assemble import assemble
 from weft.nn.model import Model
@@ -74,12 +75,23 @@ def measured(budget_seconds: float) -> Pace:
 def _timed(spec: Spec, typical: Typical, least: float) -> float:
     device = pick_device(spec.train.device)
     model, batch = assemble(spec, *typical.symbols).to(device), _batch(spec, typical).to(device)
-    _step(model, batch, spec)
+    optimiser, average = (
+        adamw(model, spec.train.weight_decay, spec.train.embed_rate),
+        Average(model, spec.train.average),
+    )
+
+    def learn() -> None:
+        _gradients(model, batch, spec)
+        shorten(model, spec.train.clip)
+        optimiser.step()
+        average.update()
+
+    learn()
     steps, began = 0, time.perf_counter()
-    while (taken := time.perf_counter() - began) < least or steps == 0:
-        _step(model, batch, spec)
+    while steps == 0 or time.perf_counter() - began < least:
+        learn()
         steps += 1
-    return steps * batch.target_tokens / taken
+    return steps * batch.target_tokens / (time.perf_counter() - began)
 
 
 def _batch(spec: Spec, typical: Typical) -> Batch:
@@ -92,8 +104,7 @@ def _batch(spec: Spec, typical: Typical) -> Batch:
     return Batch.of(*ids)
 
 
-def _step(model: Model, batch: Batch, spec: Spec) -> None:
-    """As the loop does it, but for the optimiser, which is a small part."""
+def _gradients(model: Model, batch: Batch, spec: Spec) -> None:
     half = torch.autocast(batch.source.device.type, torch.bfloat16, enabled=spec.train.precision == "bfloat16")
     model.zero_grad(set_to_none=True)
     with half:
