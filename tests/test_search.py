@@ -168,6 +168,13 @@ def test_a_beam_does_not_end_while_a_better_output_is_still_open(width: int) -> 
     assert [list(each[0].ids) for each in ours] == lines
 
 
+def test_the_more_outputs_are_wanted_the_longer_a_beam_looks_for_them() -> None:
+    read, mask = padded(sources(20, longest=4), after=END)
+    limits, rules = torch.tensor([12] * 20), Rules(first_symbol=FIRST)
+    few, all_five = (beam(Table(5), read, mask, limits, rules, 5, wanted=n) for n in (1, 5))
+    assert sum(each[-1].score for each in few) < sum(each[-1].score for each in all_five)
+
+
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_a_line_is_done_when_its_beam_is_full_of_finished_outputs_and_none_that_is_open_is_better(width: int) -> None:
     model, (read, mask) = Counting(5, for_end=4.0), padded(sources(6, longest=4), after=END)

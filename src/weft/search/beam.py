@@ -1,9 +1,9 @@
 """Beam search over a batch of lines: each line keeps its `width` best open hypotheses and collects finished ones.
 
 A hypothesis is ranked by log p / length^α, END counted. A line is done when it has collected `width` finished
-hypotheses and none that is open ranks above the best of them; done lines leave the batch. (To stop as soon as there are
-so many, as fairseq does, cuts outputs short where END is the second guess at every step: docs/LOG.md, "Beams that ended
-too soon".) Nothing here depends on which lines stand beside each other. With width 1 it is greedy search.
+hypotheses and none that is open ranks above the last that is wanted; done lines leave the batch. (To stop as soon as
+there are so many, as fairseq does, cuts outputs short where END is the second guess at every step: docs/LOG.md, "Beams
+that ended too soon".) Nothing here depends on which lines stand beside each other. With width 1 it is greedy search.
 """
 
 # B lines still open · K hypotheses a line · V symbols · t symbols written
@@ -25,6 +25,7 @@ class _Line:
     """One line's finished hypotheses, the best first."""
 
     width: int
+    wanted: int
     found: list[Hypothesis] = field(default_factory=list)
 
     def add(self, hypothesis: Hypothesis) -> None:
@@ -33,7 +34,7 @@ class _Line:
         del self.found[self.width :]
 
     def done(self, best_open: float) -> bool:
-        return best_open == NEVER or (len(self.found) >= self.width and self.found[0].score >= best_open)
+        return best_open == NEVER or (len(self.found) >= self.width and self.found[self.wanted - 1].score >= best_open)
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,11 @@ def beam(
     rules: Rules,
     width: int,
     length_penalty: float = 1.0,
+    wanted: int = 1,
 ) -> list[list[Hypothesis]]:
-    """For each line its finished hypotheses, the best first, at most `width`."""
+    """For each line its finished hypotheses, the best first, at most `width`; `wanted` of them are looked at."""
     rows = source.shape[0]
-    found = [_Line(width) for _ in range(rows)]
+    found = [_Line(width, wanted) for _ in range(rows)]
     state = model.begin(source, mask).select(_repeat(rows, width, source.device))
     now = _first(rows, width, limits)
     y = torch.full((rows * width,), START, device=source.device)

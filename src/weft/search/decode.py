@@ -110,7 +110,7 @@ def _decode_batch(
         return _decode_frames(model, source, mask, plan, lines)
     if plan.kind == "beam":
         width = max(plan.width, plan.nbest)
-        return beam(model, source, mask, limits, plan.rules, width, plan.length_penalty)
+        return beam(model, source, mask, limits, plan.rules, width, plan.length_penalty, plan.nbest)
     if plan.kind == "greedy":
         return [[h] for h in one_each(model, source, mask, limits, plan.rules, greedy)]
     how = plan.temperature, plan.top_k, plan.top_p
