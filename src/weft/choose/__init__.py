@@ -175,9 +175,7 @@ def _handing_over(choices: Choices, given: Mapping[str, Any], survey: Survey, ty
         choices.set("bridge.give", "every", "tags and features decide about every symbol")
     copied = survey.relation.copied
     if copied >= symbols.COPIED and typical.lengths[1] >= LONG and "attention" not in given.get("decoder", {}):
-        why = (
-            f"{copied:.0%} of a target is copied, {typical.lengths[1]} symbols of it: attention moves along the source"
-        )
+        why = f"{copied:.0%} of a target is copied: attention learns to move along the source"
         choices.set("decoder.attention.moves", True, why)
 
 
