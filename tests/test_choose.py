@@ -175,6 +175,15 @@ def test_a_budget_too_short_for_one_pass_is_told(found: Survey) -> None:
     assert choose(found, {"train": {"budget_seconds": 86_400.0}}, Speed(1e12, 0, 1e12, 1)).notes == []
 
 
+def never(*_: object) -> float:
+    raise AssertionError("what can be measured is not estimated")
+
+
+def test_what_is_too_large_to_be_tried_is_estimated() -> None:
+    spec = compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec
+    assert measured(20.0, lambda *_: 7.0)(spec, Typical((300_000, 300_000), (9, 9)), 1) == 7.0
+
+
 @pytest.mark.parametrize("kind", ["recurrent", "transformer"])
 def test_a_wider_model_is_measured_and_estimated_to_be_slower(kind: str) -> None:
     typical = Typical((40, 30), (9, 8))
@@ -183,7 +192,7 @@ def test_a_wider_model_is_measured_and_estimated_to_be_slower(kind: str) -> None
         part = {"kind": kind, "width": width}
         layer = {"encoder": part, "decoder": part, "embed": {"width": width}, "train": {"batch_tokens": 256}}
         spec = compose(("autopilot", layer)).spec
-        return measured(20.0)(spec, typical, 1), estimated(Speed(1e10, 0, 1e10, 1))(spec, typical, 1)
+        return measured(20.0, never)(spec, typical, 1), estimated(Speed(1e10, 0, 1e10, 1))(spec, typical, 1)
 
     narrow, wide = paces(16), paces(512)
     assert narrow[0] > wide[0] > 0
@@ -196,7 +205,7 @@ def test_measuring_leaves_chance_and_threads_as_they_were() -> None:
     torch.manual_seed(3)
     wanted, threads = torch.rand(1), torch.get_num_threads()
     torch.manual_seed(3)
-    measured(20.0)(
+    measured(20.0, never)(
         compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec, Typical((9, 9), (4, 4)), 1
     )
     assert torch.equal(torch.rand(1), wanted)
@@ -205,7 +214,7 @@ def test_measuring_leaves_chance_and_threads_as_they_were() -> None:
 
 def test_very_long_lines_are_measured_in_a_moment() -> None:
     spec = compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec
-    assert measured(20.0)(spec, Typical((9, 9), (20_000, 20_000)), 1) > 0
+    assert measured(20.0, never)(spec, Typical((9, 9), (20_000, 20_000)), 1) > 0
 
 
 def test_a_pace_that_is_measured_decides_the_width_and_how_many_models() -> None:
@@ -241,3 +250,21 @@ def test_attention_moves_along_where_long_targets_copy() -> None:
     assert not chosen(phones()).decoder.attention.moves
     assert not chosen(long, {"decoder": {"attention": {"feed": False}}}).decoder.attention.moves
     assert chosen(long, {"head": {"kind": "ctc"}}).decoder.kind == "none"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"head": {"kind": "copy"}},
+        {"embed": {"shared": True}},
+        {"data": {"tag": 3, "tag_at": "decoder"}},
+        {"head": {"kind": "ctc"}},
+        {"embed": {"shared": True}, "head": {"kind": "copy"}, "encoder": {"kind": "transformer"}},
+    ],
+)
+def test_models_that_read_one_side_as_the_other_can_be_measured(given: dict[str, Any]) -> None:
+    pairs = [Pair(f"{chr(0x4E00 + i)}abcdefgh", "abc"[: 1 + i % 3] * 2, tag="x") for i in range(120)]
+    found = survey(pairs, 0)[0]  # the source has many more symbols than the target
+    asked = {**given, "source": {"tokens": "characters"}, "target": {"tokens": "characters"}}
+    chosen = choose(found, asked, Speed(1e10, 0, 1e10, 1), measured(20.0, never))
+    assert any("passes over the data" in why for _, _, why in chosen.reasons)

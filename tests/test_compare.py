@@ -22,6 +22,8 @@ from matplotlib.image import imread
 
 import weft
 from weft.core.errors import Interrupted, UserError, WeftError
+from weft.core.kinds import Pair
+from weft.data.survey import survey
 from weft.grid import runs
 from weft.grid.base import find_base, layers_of
 from weft.grid.board import Board
@@ -756,3 +758,22 @@ def test_base_and_cell_layers_do_not_change_each_other(tiny_pairs: Path) -> None
     layers_of(base, {"encoder.kind": "transformer"}).changed({"encoder.width": 8})
     assert json.dumps(base.chosen.layer) == before
     assert np.isfinite(base.spec.train.rate)
+
+
+@pytest.mark.parametrize(
+    "vary",
+    [
+        {"decoder.kind": ["recurrent", "transformer"]},
+        {"bridge.kind": ["projected", "zeros"]},
+        {"decoder.attention.score": ["none", "additive"]},
+        {"decoder.attention.feed": [True, False]},
+    ],
+    ids=lambda vary: next(iter(vary)),
+)
+def test_what_the_autopilot_chooses_for_features_and_copying_stands_in_the_way_of_no_comparison(
+    vary: dict[str, list[Any]],
+) -> None:
+    found = survey([Pair(f"{i:05d}abcdefgh", f"{i:05d}abcdefg", features=("N", "PL")) for i in range(80)], 0)[0]
+    variants = combinations(vary)
+    base = find_base(found, None, {}, {}, variants)
+    assert all(layers_of(base, variant.settings).compose() for variant in variants)

@@ -11,7 +11,7 @@ from typing import Any
 
 import weft
 from weft.choose import DEFAULT_BUDGET_SECONDS, Choices, choose
-from weft.choose.pace import Pace, measured
+from weft.choose.pace import Pace, estimated, measured
 from weft.choose.rivals import rivals
 from weft.core.errors import UserError
 from weft.core.kinds import UNKNOWN
@@ -117,9 +117,12 @@ def speed_for(asked: Spec) -> Speed | None:
     return matrix_speed() if asked.train.steps is None and asked.train.epochs is None else None
 
 
-def pace_for(asked: Spec) -> Pace:
-    """How fast models learn here, measured in a small part of the budget."""
-    return measured(asked.train.budget_seconds or DEFAULT_BUDGET_SECONDS)
+def pace_for(asked: Spec) -> Pace | None:
+    """How fast models learn here, measured in a small part of the budget, if a run by the clock hangs on it."""
+    speed = speed_for(asked)
+    if speed is None:
+        return None
+    return measured(asked.train.budget_seconds or DEFAULT_BUDGET_SECONDS, estimated(speed))
 
 
 def files_of(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:

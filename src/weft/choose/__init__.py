@@ -16,6 +16,7 @@ from weft.choose.pace import Pace, Typical, estimated
 from weft.core.errors import UserError
 from weft.core.machine import Speed
 from weft.data.survey import Survey
+from weft.learn.world import pick_device
 from weft.settings import Layer, compose, flatten, implied_kind, merge
 
 __all__ = ["Choices", "choose"]
@@ -43,7 +44,8 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
     invented = symbols.invent(choices, survey, sides, given) if family == "recurrent" else 0
     typical = symbols.typical(choices, survey, sides, given)
     counts = [(survey.pairs + invented) * length for length in typical.lengths]
-    clock = None if speed is None else Clock(seconds, speed.cores, pace or estimated(speed), typical, counts[1])
+    apart = pick_device(given.get("train", {}).get("device", "auto")).type == "cpu"
+    clock = None if speed is None else Clock(seconds, speed.cores, apart, pace or estimated(speed), typical, counts[1])
     if family == "transformer":
         passes = _transformer(choices, given, speed, clock, counts[1])
     else:
@@ -66,17 +68,19 @@ class Clock:
 
     seconds: float
     cores: int
+    apart: bool  # whether several models train side by side, one a core
     pace: Pace
     typical: Typical
     symbols: float  # of all targets together
 
-    def passes(self, layer: Layer, given: Mapping[str, Any], apart: bool = False) -> float | None:
-        """How many times a model sees the data, or several `apart`, one a core; None where settings clash."""
+    def passes(self, layer: Layer, given: Mapping[str, Any], several: bool = False) -> float | None:
+        """How many times a model sees the data, or `several` do; None where settings clash."""
         try:
             spec = compose(("autopilot", layer), ("flag", dict(given))).spec
         except UserError:
             return None  # which is told when the run's own settings are put together
-        rate = self.cores * self.pace(spec, self.typical, 1) if apart else self.pace(spec, self.typical, self.cores)
+        alone = several and self.apart
+        rate = self.cores * self.pace(spec, self.typical, 1) if alone else self.pace(spec, self.typical, self.cores)
         return LEARNING * rate * self.seconds / self.symbols
 
 
@@ -160,7 +164,7 @@ def _recurrent(
         width, passes = size.width(
             size.RECURRENT,
             counts[1],
-            lambda w: clock.passes(merge(choices.layer, _widths(given, w)), given, apart=True),
+            lambda w: clock.passes(merge(choices.layer, _widths(given, w)), given, several=True),
         )
     for key, value in flatten(_widths(given, width)):
         choices.set(key, value)

@@ -23,6 +23,9 @@ class Choices:
 
     def drop(self, key: str) -> None:
         """Leave a setting as it is by default."""
-        part, _, name = key.rpartition(".")
-        self.layer.get(part, {}).pop(name, None)
+        *path, name = key.split(".")
+        part = self.layer
+        for step in path:
+            part = part.get(step, {})
+        part.pop(name, None)
         self.reasons = [reason for reason in self.reasons if reason[0] != key]

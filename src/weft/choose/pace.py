@@ -23,6 +23,7 @@ HALVES = 0.7  # the share of bfloat16's speed which is left where the rest is no
 SHARE = 0.003  # of a budget, that one measurement may take; SHORTEST seconds at least
 SHORTEST, LONGEST = 0.1, 0.6
 LONGEST_LINE = 300
+MOST_PARAMETERS = 30_000_000  # of a model that is tried
 MOST_SCORES = 8_000_000  # numbers in a batch's scores
 
 
@@ -56,11 +57,17 @@ def _products(speed: Speed, spec: Spec, threads: int) -> float:
     return speed.one_core if threads == 1 < speed.cores and spec.train.precision == "float32" else together
 
 
-def measured(budget_seconds: float) -> Pace:
-    """By learning for a moment from lines of chance symbols; the first step, which is slow, does not count."""
+def measured(budget_seconds: float, otherwise: Pace) -> Pace:
+    """By learning for a moment from lines of chance symbols; the first step, which is slow, does not count.
+
+    What is too large to be tried in a moment is told by `otherwise`.
+    """
     least = min(LONGEST, max(SHORTEST, SHARE * budget_seconds))
 
     def pace(spec: Spec, typical: Typical, threads: int) -> float:
+        with torch.device("meta"):
+            if assemble(spec, *typical.symbols).parameter_count > MOST_PARAMETERS:
+                return otherwise(spec, typical, threads)
         before, state = torch.get_num_threads(), torch.get_rng_state()
         torch.set_num_threads(threads)
         try:
@@ -99,9 +106,8 @@ def _batch(spec: Spec, typical: Typical) -> Batch:
     lengths = [min(length, LONGEST_LINE) for length in typical.lengths]
     room = MOST_SCORES // (typical.symbols[1] * lengths[1])
     rows = max(1, min(spec.train.batch_tokens // max(lengths), room))
-    sides = zip(typical.symbols, lengths)
-    ids = [torch.randint(len(SPECIALS), symbols, (rows, length - 1)).tolist() for symbols, length in sides]
-    return Batch.of(*ids)
+    known = max(len(SPECIALS) + 1, min(typical.symbols))  # to both sides: one may be read as the other's
+    return Batch.of(*(torch.randint(len(SPECIALS), known, (rows, length - 1)).tolist() for length in lengths))
 
 
 def _gradients(model: Model, batch: Batch, spec: Spec) -> None:
@@ -111,5 +117,5 @@ def _gradients(model: Model, batch: Batch, spec: Spec) -> None:
         emission = model(batch)
     loss = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)(emission, batch)
     (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
-    if batch.source.device.type == "cuda":
-        torch.cuda.synchronize()
+    if batch.source.device.type != "cpu":
+        float(loss.total)  # waits until it is done

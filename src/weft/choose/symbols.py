@@ -9,6 +9,7 @@ from weft.choose.choices import Choices
 from weft.choose.pace import Typical
 from weft.core.kinds import SPECIALS
 from weft.data.survey import FEWEST_PAIRS, SideSurvey, Survey
+from weft.data.tokens import MOST_LISTED
 from weft.spec import Side
 
 COPIED = 0.6  # of a target, from its source: above this the middle of a word does not matter
@@ -68,8 +69,8 @@ def typical(choices: Choices, survey: Survey, sides: list[str], given: Mapping[s
     for (name, found), kind in zip(both.items(), sides):
         pieces = {**choices.layer.get(name, {}), **given.get(name, {})}.get("size", Side().size)
         known = {"characters": len(found.characters), "bytes": 256, "words": found.distinct_words}
-        counts.append(len(SPECIALS) + (len(survey.marks) if name == "source" else 0) + int(known.get(kind, pieces)))
-    if sides[0] == sides[1] and choices.layer.get("embed", {}).get("shared"):
+        counts.append(len(SPECIALS) + len(survey.marks) + min(MOST_LISTED, int(known.get(kind, pieces))))
+    if {**choices.layer.get("embed", {}), **given.get("embed", {})}.get("shared"):
         counts = [max(counts)] * 2
     return Typical((counts[0], counts[1]), (1 + round(lengths[0]), 1 + round(lengths[1])))
 

@@ -30,6 +30,9 @@ SIDES = ("encoder", "decoder")
 WITH_KINDS = ("embed.positions",)  # what the autopilot chooses by the kinds of the sides,
 WITH_TOKENS = ("source.size", "target.size", "embed.shared", "search.longest_ratio")  # and by how they are cut
 
+# what is compared is one model, unless the user says otherwise; what goes with some decoders only is chosen for none
+ONLY_ALONE = ("train.members", "bridge.give", "decoder.attention.moves")
+
 
 @dataclass(frozen=True)
 class Base:
@@ -69,7 +72,8 @@ def find_base(
     for settings in ({}, *(variant.settings for variant in variants)):
         extra = nest(settings)
         chosen = choose(survey, merge(kinds, file_layer, flag_layer, extra), speed)
-        chosen.drop("train.members")  # what is compared is one model, unless the user says otherwise
+        for key in ONLY_ALONE:
+            chosen.drop(key)
         try:
             spec = Layers(chosen.layer, file_layer, merge(flag_layer, extra)).compose()
         except Clash as error:
@@ -127,7 +131,7 @@ def _fresh(base: Base, cell: Layer, kinds: Mapping[str, str]) -> dict[str, Any]:
     def chosen(of: Mapping[str, str]) -> dict[str, Any]:
         as_kinds = nest({f"{side}.kind": kind for side, kind in of.items()})
         given = merge(base.file_layer, base.flag_layer, cell, as_kinds)
-        return dict(flatten(choose(base.survey, given, base.speed).layer))
+        return {k: v for k, v in flatten(choose(base.survey, given, base.speed).layer) if k not in ONLY_ALONE}
 
     fresh = chosen(kinds)
     for side, kind in kinds.items():

@@ -67,7 +67,8 @@ class Lstm(_LongShort):
 
 def _has_kernel_in_halves() -> bool:
     """Whether oneDNN can run an LSTM in bfloat16 here: without AVX-512 it cannot, and torch does not ask it."""
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    known = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return not known or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class LstmB(Lstm):
