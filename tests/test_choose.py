@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weft.choose import choose
+from weft.choose import choose, size
 from weft.choose.pace import Typical, estimated, measured
 from weft.core.kinds import Pair
 from weft.core.machine import Speed
@@ -267,4 +267,12 @@ def test_models_that_read_one_side_as_the_other_can_be_measured(given: dict[str,
     found = survey(pairs, 0)[0]  # the source has many more symbols than the target
     asked = {**given, "source": {"tokens": "characters"}, "target": {"tokens": "characters"}}
     chosen = choose(found, asked, Speed(1e10, 0, 1e10, 1), measured(20.0, never))
-    assert any("passes over the data" in why for _, _, why in chosen.reasons)
+    assert any("over the data in the time" in why for _, _, why in chosen.reasons)
+
+
+def test_passes_are_told_in_words() -> None:
+    assert [size.told(passes) for passes in (0.06, 1.0, 12.3)] == [
+        "about 6% of one pass",
+        "about 100% of one pass",
+        "about 12 passes",
+    ]

@@ -120,10 +120,10 @@ def _transformer(
     for key, value in flatten(_shape(given, width)):
         choices.set(key, value, "running text is learned best by a Transformer" if key == "encoder.kind" else "")
     if passes is not None:
-        choices.reasons.append(["encoder.width", str(width), f"about {passes:.0f} passes over the data in the time"])
+        choices.reasons.append(["encoder.width", str(width), f"{size.told(passes)} over the data in the time"])
     _rates(choices, given, width)
     seen = size.TRANSFORMER.passes if passes is None else passes
-    again = "" if passes is None else f"it sees the data about {passes:.0f} times"
+    again = "" if passes is None else f"{size.told(passes)} over the data"
     choices.set("train.dropout", 0.3 if seen >= 20 else 0.2 if seen >= 5 else 0.1, again)
     return passes
 
@@ -169,7 +169,7 @@ def _recurrent(
     for key, value in flatten(_widths(given, width)):
         choices.set(key, value)
     if passes is not None:
-        choices.reasons.append(["decoder.width", str(width), f"about {passes:.0f} passes over the data in the time"])
+        choices.reasons.append(["decoder.width", str(width), f"{size.told(passes)} over the data in the time"])
     return passes
 
 

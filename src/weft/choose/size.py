@@ -61,6 +61,11 @@ def members(choices: Choices, family: Family, passes: float, cores: int) -> None
         choices.set("train.members", count, why)
 
 
+def told(passes: float) -> str:
+    """A number of passes in words."""
+    return f"about {passes:.0f} passes" if passes >= 1.5 else f"about {passes:.0%} of one pass"
+
+
 def say_if_short(choices: Choices, passes: float) -> None:
     if passes < 1:
         choices.notes.append(
