@@ -23,7 +23,7 @@ def precision(choices: Choices, given: Mapping[str, Any], speed: Speed | None) -
 
 @dataclass(frozen=True)
 class Family:
-    """What is known of a kind of model: see docs/LOG.md, "The rate" and "Small models, and many"."""
+    """What is known of a kind of model: see docs/LOG.md, "The Transformer's rate" and "Small models, and many"."""
 
     widths: tuple[int, ...]
     wide: float  # the widest that pays, in multiples of the root of the number of target symbols
