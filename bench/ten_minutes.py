@@ -4,9 +4,11 @@
     OMP_NUM_THREADS=1 python bench/ten_minutes.py …     # on one core; two such side by side
 
 multi30k English to German; flickr2016 by beam 5; sacrebleu's BLEU, cased, 13a. The model is the same for all (issue 5);
-how Weft trains it is the autopilot's choice, and «autopilot» is a run in which nothing is set at all. Weft validates
-within its minutes; the peers spend all of theirs on steps, and what they have at the end is judged. Models stay in
-.bench/models, which bench/decoding.py needs; one that has its result for these minutes is not trained again.
+how Weft trains it is the autopilot's choice, and «autopilot» is a run in which nothing is set at all. A peer has no
+autopilot: it gets small batches (BATCH_TOKENS), because those of 4,096 make too few updates in ten minutes to learn
+much. Weft validates within its minutes; the peers spend all of theirs on steps, and their last weights are judged.
+Models stay in .bench/models, which bench/decoding.py needs; one that has its result for these minutes is not trained
+again.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from timing import matrix_speed, record, table
 from training import PIECES, SETTINGS, TRANSFORMER, multi30k, weft_train
 
 MODELS = corpus.BENCH / "models"
+BATCH_TOKENS = 1024  # of the peers
 WEFT = {  # settings, by model and system
     ("transformer", "weft"): [*PIECES, *TRANSFORMER],
     ("autopilot", "weft"): [],
@@ -46,7 +49,8 @@ def train(model: str, system: str, seconds: float, data: Path) -> dict[str, Any]
     if (model, system) in WEFT:
         return weft_train(multi30k(data), WEFT[model, system], seconds, folder, {})
     shutil.rmtree(folder, ignore_errors=True)
-    words = ["--model", model, "--data", corpus.prepare(data), "--out", folder, "--seconds", seconds]
+    words = ["--model", model, "--data", corpus.prepare(data), "--out", folder, "--seconds", seconds,
+             "--batch-tokens", BATCH_TOKENS]  # fmt: skip
     return peers.drive(system, "train", *words)
 
 

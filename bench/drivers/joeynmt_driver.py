@@ -23,7 +23,7 @@ from joeynmt.prediction import predict, prepare
 NEVER = 1_000_000_000  # steps
 
 
-def settings(model: str, data: Path, out: Path) -> dict[str, Any]:
+def settings(model: str, data: Path, out: Path, batch_tokens: int) -> dict[str, Any]:
     side = {"level": "word", "voc_file": str(data / "vocabulary.txt")}  # the files are cut into pieces already
     return {
         "name": model,
@@ -45,7 +45,7 @@ def settings(model: str, data: Path, out: Path) -> dict[str, Any]:
             "learning_rate_min": 1e-9,
             "label_smoothing": measure.SMOOTHING,
             "clip_grad_norm": measure.CLIP,
-            "batch_size": measure.BATCH_TOKENS,
+            "batch_size": batch_tokens,
             "batch_type": "token",
             "epochs": NEVER,
             "validation_freq": NEVER,
@@ -97,7 +97,7 @@ def train(options: argparse.Namespace, meter: measure.Meter) -> None:
             return super()._train_step(batch)
 
     training.TrainManager = Metered
-    config = settings(options.model, options.data.resolve(), options.out.resolve())
+    config = settings(options.model, options.data.resolve(), options.out.resolve(), options.batch_tokens)
     make_model_dir(options.out, overwrite=True)
     (options.out / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     training.train(rank=0, world_size=None, cfg=config, skip_test=True)

@@ -17,7 +17,7 @@ BATCH_TOKENS = 4096  # rows times the longest of them on its longer side, as Wef
 WIDTH, INNER, LAYERS, HEADS = 256, 1024, 4, 4  # of the Transformer
 EMBED, DECODER = 256, 512  # of the recurrent models; each direction of the encoder has half of the decoder's
 DROPOUT = SMOOTHING = 0.1
-PEAK_RATE, WARMUP_STEPS = 1e-3, 100  # a peer makes 150 to 300 updates in ten minutes
+PEAK_RATE, WARMUP_STEPS = 1e-3, 100  # a peer makes some hundred updates in ten minutes
 CLIP = 1.0
 WINDOWS = 6
 ONE_BY_ONE, WARM_LINES = 50, 8
@@ -80,6 +80,7 @@ def run(
         one.add_argument("--data", type=Path, required=True)
         one.add_argument("--out", type=Path, required=True)
         one.add_argument("--seconds", type=float, required=True)
+        one.add_argument("--batch-tokens", type=int, default=BATCH_TOKENS)
         add_arguments(one)
     if translator is not None:
         one = commands.add_parser("translate")

@@ -23,7 +23,7 @@ from onmt.utils.parse import ArgumentParser
 NEVER = 1_000_000_000  # steps
 
 
-def settings(model: str, data: Path, out: Path) -> dict[str, Any]:
+def settings(model: str, data: Path, out: Path, batch_tokens: int) -> dict[str, Any]:
     width = measure.WIDTH if model == "transformer" else measure.DECODER
     return {
         "data": {"multi30k": {"path_src": str(data / "train.en"), "path_tgt": str(data / "train.de")}},
@@ -38,7 +38,7 @@ def settings(model: str, data: Path, out: Path) -> dict[str, Any]:
         "num_workers": 0,  # both cores compute already
         "bucket_size": len(measure.read_lines(data / "train.en")),  # all are sorted together
         "batch_type": "tokens",
-        "batch_size": measure.BATCH_TOKENS,
+        "batch_size": batch_tokens,
         "normalization": "tokens",
         "optim": "adam",
         "adam_beta2": 0.998,
@@ -94,7 +94,8 @@ def train(options: argparse.Namespace, meter: measure.Meter) -> None:
     train_single.build_dynamic_dataset_iter = metered
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "config.yaml"
-    file.write_text(yaml.safe_dump(settings(options.model, options.data, options.out)), encoding="utf-8")
+    chosen = settings(options.model, options.data, options.out, options.batch_tokens)
+    file.write_text(yaml.safe_dump(chosen), encoding="utf-8")
     opt, _ = training._get_parser().parse_known_args(["-config", str(file)])
     for old in options.out.glob("model_step_*.pt"):
         old.unlink()

@@ -31,7 +31,7 @@ def train(options: argparse.Namespace, meter: measure.Meter) -> None:
     model = MarianMTModel(config(len(names))).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=measure.PEAK_RATE, betas=(0.9, 0.98), fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, warm_up_then_inverse_root)
-    for source, target in batches(pairs):
+    for source, target in batches(pairs, options.batch_tokens):
         meter.begin()
         if meter.over:
             break
@@ -88,23 +88,23 @@ def step(model: MarianMTModel, source: Tensor, target: Tensor) -> None:
     torch.nn.utils.clip_grad_norm_(model.parameters(), measure.CLIP)
 
 
-def batches(pairs: list[Pair]) -> Iterator[Pair]:
+def batches(pairs: list[Pair], batch_tokens: int) -> Iterator[Pair]:
     """Without end: rows sorted by length (those of equal length shuffled), cut where full, and the batches shuffled."""
     while True:
         random.shuffle(pairs)
         pairs.sort(key=lambda pair: (len(pair[1]), len(pair[0])))
-        cut = list(cuts(pairs))
+        cut = list(cuts(pairs, batch_tokens))
         random.shuffle(cut)
         for rows in cut:
             yield tuple(pad_sequence(side, batch_first=True, padding_value=PAD) for side in zip(*rows))
 
 
-def cuts(pairs: list[Pair]) -> Iterator[list[Pair]]:
+def cuts(pairs: list[Pair], batch_tokens: int) -> Iterator[list[Pair]]:
     rows: list[Pair] = []
     longest = 0
     for pair in pairs:
         longest = max(longest, *map(len, pair))
-        if rows and longest * (len(rows) + 1) > measure.BATCH_TOKENS:
+        if rows and longest * (len(rows) + 1) > batch_tokens:
             yield rows
             rows, longest = [], max(map(len, pair))
         rows.append(pair)
