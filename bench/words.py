@@ -20,7 +20,7 @@ from training import Figures, recurrent, weft_train
 
 BATCH = 32
 SHARED = ["source.tokens=characters", "target.tokens=words", "train.dropout=0.2", "objective.smoothing=0",
-          "train.evaluations=1", "train.valid_pairs=50", "search.kind=greedy"]  # fmt: skip
+          "train.members=1", "train.evaluations=1", "train.valid_pairs=50", "search.kind=greedy"]  # fmt: skip
 FOLDER = corpus.BENCH / "words"
 
 

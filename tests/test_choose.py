@@ -147,7 +147,7 @@ def test_few_pairs_that_copy_are_filled_up_with_made_up_ones() -> None:
 
 def members(seconds: float, one_core: float = 1e10, cores: int = 2, given: dict[str, Any] | None = None) -> int:
     given = {"train": {"budget_seconds": seconds}} if given is None else given
-    speed = Speed(one_core, one_core, one_core, cores)
+    speed = Speed(cores * one_core, one_core, one_core, cores)
     return compose(("autopilot", choose(phones(), given, speed).layer), ("flag", given)).spec.train.members
 
 
@@ -157,6 +157,15 @@ def test_time_that_one_model_cannot_use_goes_to_several() -> None:
     assert (counts[0], counts[-1]) == (1, 8)
     assert all(count % 2 == 0 for count in counts if count > 2), "no core is left idle"
     assert members(60, one_core=1e9) < members(60, one_core=1e11)
+
+
+@pytest.mark.parametrize(("gain", "count"), [(1.0, 2), (1.9, 1)])
+def test_a_second_model_is_trained_on_a_core_that_one_cannot_use(gain: float, count: int) -> None:
+    found, given = replace(phones(), pairs=100_000), {"train": {"budget_seconds": 60.0}}
+    made = choose(found, given, Speed(1e11, 0, 1e11, 2), lambda spec, typical, threads: 8e4 * gain ** (threads - 1))
+    assert made.layer["train"].get("members", 1) == count
+    own = {"train": {"budget_seconds": 60.0, "members": 3}}
+    assert "members" not in choose(found, own, Speed(1e11, 0, 1e11, 2), lambda *_: 8e4).layer["train"]
 
 
 @pytest.mark.parametrize("train", [{"steps": 100}, {"epochs": 10.0}])

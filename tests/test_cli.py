@@ -18,7 +18,7 @@ import yaml
 from commands import Done, Weft, refused
 from weft import __version__
 from weft.api import Run
-from weft.cli.main import app, hoist, main
+from weft.cli.main import app, hoist, main, spins
 
 SMALL = ["--set", "encoder.width=32", "--set", "decoder.width=32", "--set", "embed.width=32"]
 ROOT = typer.main.get_command(app)
@@ -93,6 +93,20 @@ def test_common_options_may_stand_anywhere_but_after_two_dashes() -> None:
     assert hoist(["train", "--on-bad-line=skip", "a"]) == ["--on-bad-line=skip", "train", "a"]
     assert hoist(["predict", "--", "--debug"]) == ["predict", "--", "--debug"]
     assert hoist(["predict", "a", "--threads", "1"]) == ["--threads", "1", "predict", "a"]
+
+
+@pytest.mark.parametrize(("content", "wanted"), [
+    ("0.10 0.20 0.30 1/77 123", 20_000),
+    ("0.10 0.20 0.30 3/77 123", 1000),
+    ("what", 1000),
+    (None, 1000),
+])  # fmt: skip
+def test_threads_wait_awake_only_where_nobody_else_wants_the_cores(
+    content: str | None, wanted: int, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "loadavg").write_text(content, encoding="utf-8")
+    assert spins(tmp_path / "loadavg") == wanted
 
 
 def test_threads_may_be_limited(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:

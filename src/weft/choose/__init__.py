@@ -56,6 +56,8 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
         size.say_if_short(choices, passes)
         if not by_ctc(given):
             size.members(choices, _known(family), passes, speed.cores)
+            if clock is not None and not any("members" in layer.get("train", {}) for layer in (choices.layer, given)):
+                size.second(choices, passes, clock.by_two(choices.layer, given))
     _selection(choices, running=sides[1] in ("bpe", "unigram"))
     symbols.limits(choices, survey, sides)
     _drop_given(choices, given)
@@ -82,6 +84,16 @@ class Clock:
         alone = several and self.apart
         rate = self.cores * self.pace(spec, self.typical, 1) if alone else self.pace(spec, self.typical, self.cores)
         return LEARNING * rate * self.seconds / self.symbols
+
+    def by_two(self, layer: Layer, given: Mapping[str, Any]) -> float:
+        """How many times as much two models side by side learn in all as one alone; 1 where there is no choice."""
+        if not self.apart or self.cores < 2:
+            return 1.0
+        try:
+            spec = compose(("autopilot", layer), ("flag", dict(given))).spec
+        except UserError:
+            return 1.0
+        return 2 * self.pace(spec, self.typical, self.cores // 2) / self.pace(spec, self.typical, self.cores)
 
 
 def _budget(choices: Choices, given: Mapping[str, Any]) -> float:

@@ -54,7 +54,8 @@ def _products(speed: Speed, spec: Spec, threads: int) -> float:
     together = speed.float32
     if spec.train.precision == "bfloat16":
         together = max(together, HALVES * speed.bfloat16)
-    return speed.one_core if threads == 1 < speed.cores and spec.train.precision == "float32" else together
+    fewer = threads < speed.cores and spec.train.precision == "float32"
+    return min(together, threads * speed.one_core) if fewer else together
 
 
 def measured(budget_seconds: float, otherwise: Pace) -> Pace:

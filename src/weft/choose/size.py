@@ -11,6 +11,8 @@ from weft.core.machine import Speed
 
 LAYERS = 3
 MOST_MEMBERS = 8
+WORTH_A_SECOND = 1.4  # how many times as much two models must learn in all as one
+PASSES_OF_TWO = 12  # over the data, of both together
 WORTH_HALVING = 1.5  # how many times as fast products in bfloat16 must be
 
 
@@ -59,6 +61,13 @@ def members(choices: Choices, family: Family, passes: float, cores: int) -> None
     if count > 1:
         why = f"there is time for about {passes:.0f} passes over the data, and one model needs {family.enough:.0f}"
         choices.set("train.members", count, why)
+
+
+def second(choices: Choices, passes: float, by_two: float) -> None:
+    """Two models where one cannot use all cores: the second costs little then."""
+    if by_two >= WORTH_A_SECOND and passes >= PASSES_OF_TWO:
+        why = f"side by side two learn {by_two:.1f} times as much in all as one does with every core"
+        choices.set("train.members", 2, why)
 
 
 def told(passes: float) -> str:

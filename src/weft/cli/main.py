@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -46,6 +48,7 @@ app.command()(demo)
 
 # typer carries a click of its own from some version on; its base error is found through what it does export
 CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+SPINS, SPINS_ALONE, LOOKS = 1000, 20_000, 3
 INTERRUPTED = 130  # what typer, which catches Ctrl-C itself, returns then
 
 
@@ -100,11 +103,28 @@ def hoist(arguments: list[str]) -> list[str]:
     return front + rest
 
 
+def spins(load: Path = Path("/proc/loadavg")) -> int:
+    """How often a thread that waits for another looks before it sleeps (docs/LOG.md, "Threads that wait").
+
+    Waking up is slow, so on a machine of one's own it looks on; where others want the cores too, that would cost half
+    of the speed.
+    """
+    try:
+        running = min(_running(load) for _ in range(LOOKS))  # what runs only for a moment does not count
+    except (OSError, ValueError, IndexError):
+        return SPINS
+    return SPINS_ALONE if running <= 1 else SPINS
+
+
+def _running(load: Path) -> int:
+    """Threads that run or wait for a core now, this one among them."""
+    time.sleep(0.001)
+    return int(load.read_text(encoding="utf-8").split()[3].partition("/")[0])
+
+
 def main() -> NoReturn:
     arguments = hoist(sys.argv[1:])
-    # A thread that waits spins for a moment and then sleeps: on a machine that others use too, torch's default of
-    # spinning on can cost half of the speed (docs/LOG.md). It must be said before torch is loaded.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    os.environ.setdefault("GOMP_SPINCOUNT", str(spins()))  # must be said before torch is loaded
     warnings.showwarning = lambda message, *_: common.complain(str(message), label="note")
     try:
         code = app(arguments, prog_name="weft", standalone_mode=False) or 0
