@@ -33,4 +33,4 @@ quality: setup  ## the autopilot on public tasks, beside published figures (nine
 	$(BIN)/python bench/quality.py
 
 clean:  ## remove what setup, demo and bench made
-	rm -rf $(VENV) dates-run .bench
+	rm -rf $(VENV) dates-run dates-run-data .bench

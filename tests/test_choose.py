@@ -55,6 +55,50 @@ def test_running_text_gets_pieces_of_words_a_transformer_and_bleu() -> None:
     assert spec.train.select == "bleu"
 
 
+@pytest.mark.parametrize(("letters", "wanted"), [(8, 256), (600, 8 * 601), (5000, 8192)])
+def test_long_lines_get_batches_that_hold_some_of_them(letters: int, wanted: int) -> None:
+    found = survey([Pair("acgt" * (letters // 4), "tgca" * (letters // 4)) for _ in range(60)], 0)[0]
+    assert chosen(found).source.tokens == "characters"
+    assert chosen(found).train.batch_tokens == wanted
+    assert chosen(found, {"train": {"batch_tokens": 99}}).train.batch_tokens == 99
+
+
+def test_one_very_long_line_does_not_make_batches_large() -> None:
+    rows = [Pair(f"word{i}", f"words{i}") for i in range(500)]
+    assert chosen(survey([*rows, Pair("a" * 6000, "b")], 0)[0]).train.batch_tokens <= 512
+
+
+@pytest.mark.parametrize("given", [{"source": {"size": 500}}, {"target": {"size": 500}}])
+def test_one_size_of_pieces_is_that_of_both_sides(given: dict[str, Any]) -> None:
+    spec = chosen(sentences(), given)
+    assert (spec.source.size, spec.target.size, spec.embed.shared) == (500, 500, True)
+
+
+def test_sides_that_the_user_wants_cut_differently_share_nothing() -> None:
+    spec = chosen(sentences(), {"source": {"size": 500}, "target": {"size": 600}})
+    assert (spec.source.size, spec.target.size, spec.embed.shared) == (500, 600, False)
+    other = chosen(sentences(), {"source": {"tokens": "unigram"}})
+    assert (other.target.tokens, other.embed.shared, other.encoder.kind) == ("bpe", False, "transformer")
+
+
+@pytest.mark.parametrize("given", [{"decoder": {"cell": "gru"}}, {"decoder": {"kind": "transformer"}}])
+def test_a_family_that_the_user_has_chosen_gets_no_reason(given: dict[str, Any]) -> None:
+    for found in (phones(), sentences()):
+        assert "encoder.kind" not in {key for key, _, _ in choose(found, given).reasons}
+
+
+def test_what_is_null_is_as_good_as_not_given() -> None:
+    given = {"train": {"budget_seconds": None, "steps": 20, "epochs": None}, "source": {"size": None}}
+    assert choose(sentences(), given).layer == choose(sentences(), {"train": {"steps": 20}}).layer
+    assert choose(phones(), {"train": {"steps": None}}).layer["train"]["budget_seconds"] == 600
+
+
+def test_bytes_are_counted_as_bytes() -> None:
+    found = survey([Pair("word", "शब्द") for _ in range(60)], 0)[0]
+    by_letter, by_byte = (chosen(found, {"target": {"tokens": kind}}).search for kind in ("characters", "bytes"))
+    assert by_byte.longest_ratio == pytest.approx(3 * by_letter.longest_ratio, rel=0.01)
+
+
 def test_more_time_and_a_faster_machine_never_make_the_model_narrower() -> None:
     found = replace(sentences(), pairs=500_000)
     widths = [

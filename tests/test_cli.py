@@ -423,6 +423,38 @@ def test_resuming_with_damaged_settings_is_refused(weft: Weft, copied: Path, con
     refused(done, "the settings of this run cannot be read: ", "spec.yaml", "restore the file")
 
 
+def test_the_last_of_several_runs_is_resumed_where_none_is_named(weft: Weft, pairs: Path) -> None:
+    for _ in range(2):
+        assert weft("train", pairs, "--steps", 2, *SMALL).code == 0
+    first, second = Path(f"{pairs.stem}-run"), Path(f"{pairs.stem}-run-2")
+    before = (first / "log.jsonl").stat().st_mtime_ns
+    (second / "best").unlink()
+    assert weft("train", pairs, "--steps", 2, "--resume", *SMALL).code == 0
+    assert (first / "log.jsonl").stat().st_mtime_ns == before
+    assert not Path(f"{pairs.stem}-run-3").exists()
+
+
+def test_a_run_whose_pairs_came_from_a_pipe_asks_for_them_again(weft: Weft) -> None:
+    lines = GOOD * 4
+    assert weft("train", "-", "--out", "run", "--steps", 2, *SMALL, stdin=lines).code == 0
+    refused(weft("train", "--out", "run", "--resume"), "came from a pipe", "weft train - --out run --resume")
+    done = weft("train", "-", "--out", "run", "--resume", stdin=lines)
+    assert done.code == 0, done.err
+
+
+def test_several_models_learn_from_pairs_that_are_piped_in(weft: Weft) -> None:
+    settings = [*SMALL, "--set", "train.members=2"]
+    done = weft("train", "-", "--out", "run", "--steps", 2, *settings, "--threads", 2, stdin=GOOD * 12)
+    assert done.code == 0, done.err
+    assert len(list(Path("run/members/2/checkpoints").iterdir())) > 0
+
+
+def test_the_settings_of_a_finished_run_are_a_settings_file(weft: Weft, pairs: Path) -> None:
+    assert weft("train", pairs, "--out", "run", "--steps", 2, *SMALL).code == 0
+    done = weft("train", pairs, "--out", "other", "--config", "run/spec.yaml")
+    assert done.code == 0, done.err
+
+
 def test_resuming_nothing_without_pairs_is_refused(weft: Weft) -> None:
     refused(weft("train", "--out", "nowhere", "--resume"), "there is no run to resume")
 

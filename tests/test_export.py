@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,9 @@ def test_new_weights_are_exported_anew(tmp_path: Path) -> None:
     assert '"int8"' in facts.read_text(encoding="utf-8"), "in the format that was asked for"
 
 
-def test_auto_takes_only_what_loses_nothing_and_is_whole(weft: Weft, tmp_path: Path) -> None:
+def test_auto_takes_only_what_loses_nothing_and_is_whole(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import weft as package
 
     run = package.train(made_up_pairs(60), out=tmp_path / "run", steps=4, settings=TRANSFORMER)
@@ -157,6 +160,9 @@ def test_auto_takes_only_what_loses_nothing_and_is_whole(weft: Weft, tmp_path: P
     assert pick("ctranslate2", run.folder, run.predictor, plan, False) is not None
     exporting.export(run.predictor, run.path, run.path / "ctranslate2")
     assert pick("auto", run.folder, run.predictor, plan, False) is not None
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "ctranslate2", None)
+        assert pick("auto", run.folder, run.predictor, plan, False) is None, "exported on another machine"
     model = run.path / "ctranslate2" / "model.bin"
     model.write_bytes(model.read_bytes()[:1000])
     (tmp_path / "in.txt").write_text("abc\n", encoding="utf-8")
@@ -167,8 +173,6 @@ def test_auto_takes_only_what_loses_nothing_and_is_whole(weft: Weft, tmp_path: P
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match="not installed") as told:
         exporting.the_package()

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 import weft as package
-from weft import race
+from weft import race, training
 from weft.choose import choose, rivals
 from weft.core.errors import Interrupted
 from weft.core.kinds import Pair
@@ -20,6 +20,8 @@ from weft.data.survey import Survey, survey
 from weft.learn.folder import RunFolder
 from weft.learn.loop import Trainer
 from weft.learn.report import Quiet
+from weft.learn.world import World
+from weft.opening import Ready
 
 WORDS = ["value", "name", "field", "model", "form", "query", "index", "cache", "token", "header", "parser"]
 SMALL = {f"{side}.{key}": value for side in ("encoder", "decoder")
@@ -109,6 +111,28 @@ def test_a_race_that_is_broken_off_goes_on_where_it_was(
     assert [(out / "race" / str(n) / "log.jsonl").read_bytes() for n in (1, 2)] == logs
     assert run.spec.train.raced > 0
     assert trained(pairs, out, resume=True).spec == run.spec
+
+
+def test_the_first_of_several_models_goes_on_from_what_won(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: dict[str, Path | None] = {}
+    train_one = training._train_one
+
+    def noted(ready: Ready, folder: RunFolder, reporter: Any, world: World, init: Path | None = None) -> Trainer:
+        begun[str(folder.path.relative_to(tmp_path))] = init
+        return train_one(ready, folder, reporter, world, init)
+
+    monkeypatch.setattr(training, "_train_one", noted)
+    monkeypatch.setattr(training, "side_by_side", lambda *_: 1)
+    settings = {**SETTINGS, "train.members": 2}
+    package.train(pairs, out=tmp_path / "run", budget="8s", settings=settings, reporter=Quiet())
+    assert begun == {
+        "run/race/1": None,
+        "run/race/2": None,
+        "run": race.winner(RunFolder(tmp_path / "run")),
+        "run/members/2": None,
+    }
 
 
 def test_candidates_are_compared_by_character_however_they_are_cut() -> None:

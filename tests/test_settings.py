@@ -300,6 +300,11 @@ def test_a_missing_settings_file_is_an_error_in_three_parts(tmp_path: Path) -> N
     assert error.todo == "check the file's name"
 
 
+def test_what_a_run_has_behind_it_is_not_read_as_a_setting(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text("format: 1\ntrain: {raced: 90.0, rate: 0.01}\n", encoding="utf-8")
+    assert read_file(tmp_path / "spec.yaml") == {"train": {"rate": 0.01}}
+
+
 def test_a_folder_in_the_place_of_a_settings_file_is_an_error_in_three_parts(tmp_path: Path) -> None:
     assert "Is a directory" in file_complaint(tmp_path).what
 

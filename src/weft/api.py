@@ -23,7 +23,6 @@ from weft.learn.report import Log, Reporter
 from weft.learn.report import reporter as speaking_reporter
 from weft.opening import Job
 from weft.score.metrics import signatures
-from weft.score.significance import Comparison, paired_bootstrap
 from weft.serve.predictor import Prediction, Predictor
 from weft.settings import Layer, compose, put, read_file, read_overrides
 from weft.spec import Search, Spec
@@ -165,12 +164,6 @@ def load(run: str | Path, *others: str | Path) -> Run:
     for other in others:
         first.predictor.join(Predictor.load(other), str(other))
     return first
-
-
-def compare(first: Run, second: Run, pairs: Sequence[Pair], metric: str) -> Comparison:
-    """Is the difference between two runs on the same pairs more than chance? (paired bootstrap)"""
-    outputs = [run.evaluate(pairs).outputs for run in (first, second)]
-    return paired_bootstrap(outputs[0], outputs[1], [[pair.target] for pair in pairs], metric)
 
 
 def train(

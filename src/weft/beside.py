@@ -21,13 +21,20 @@ def main() -> int:
     from weft.learn.report import Quiet
     from weft.training import train_members
 
+    folder = RunFolder(order["run"])
     try:
-        train_members(RunFolder(order["run"]), order["numbers"], order["pairs"], Quiet())
+        try:
+            train_members(folder, order["numbers"], order["pairs"], Quiet())
+        except OSError as error:
+            folder.explain(error)
     except Interrupted:
         return 0  # as it was asked
     except WeftError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
+    except Exception as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
     return 0
 
 

@@ -257,6 +257,9 @@ def go_on(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter)
             str(folder.spec_file),
             "leave them out to go on, or train anew into another --out (--init starts from these weights)",
         )
+    if not pairs and "-" in spec.data.pairs:
+        todo = f"pipe the same pairs in again: … | weft train - --out {folder.path} --resume"
+        raise UserError("the run's pairs came from a pipe, and are gone with it", str(folder.path), todo)
     prepared = Prepared(
         files_of(spec.data, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage
     )

@@ -261,7 +261,7 @@ class Train(Part):
     patience: Annotated[int, Field(ge=0)] = 0
     """Stop after this many evaluations without a better one; 0: never."""
     evaluations: Count = 20
-    """How many times the model is validated, spread over the budget (of time: fewer if it would take a fifth of it)."""
+    """How many times the model is validated, spread over the budget (of time: fewer if they took over 15 % of it)."""
     valid_pairs: Count = 1000
     """The most validation pairs that are decoded each time, evenly spread."""
     members: Annotated[int, Field(ge=1, le=64)] = 1

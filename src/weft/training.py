@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -48,19 +49,20 @@ def run_job(job: Job, reporter: Reporter) -> Path:
             going_on = world.agree(job.resume and folder.is_run)
             if world.first and not going_on:
                 _check_start(job, folder)
-            with settle(job.pairs) as pairs, world.first_alone():
-                if going_on or not world.first:  # the others read what the first has written
-                    ready = go_on(job, folder, pairs, reporter)
-                else:
-                    ready = start(job, asked, folder, pairs, reporter)
-            with _locked_by_first(folder, world):
-                try:
-                    _train(ready, folder, world, reporter, job, pairs)
-                except Exception as error:
-                    if world.first and not going_on:
-                        folder.give_up()
-                    folder.explain(error)
-                    raise
+            with settle(job.pairs) as pairs:  # what is piped in is kept until all is done: other processes read it, too
+                with world.first_alone():
+                    if going_on or not world.first:  # the others read what the first has written
+                        ready = go_on(job, folder, pairs, reporter)
+                    else:
+                        ready = start(job, asked, folder, pairs, reporter)
+                with _locked_by_first(folder, world):
+                    try:
+                        _train(ready, folder, world, reporter, job, pairs)
+                    except Exception as error:
+                        if world.first and not going_on:
+                            folder.give_up()
+                        folder.explain(error)
+                        raise
     finally:
         reporter.close()
     return folder.path
@@ -78,15 +80,20 @@ def _check_start(job: Job, folder: RunFolder) -> None:
 
 
 def _default_out(job: Job) -> Path:
-    """`pairs-run` for pairs.tsv, beside where the user stands; a number is added while that holds another run."""
+    """`pairs-run` for pairs.tsv, beside where the user stands; a number is added while that holds another run.
+
+    To be resumed is the last of them.
+    """
     if not job.pairs:
         raise UserError("no pairs are given", "PAIRS", "name a pairs file: weft train pairs.tsv")
     path = job.pairs[0] if Path(job.pairs[0]).exists() else job.pairs[0].split(":")[0]
     stem = Path(path).name.split(".")[0] or "stdin"
     first = Path(f"{'stdin' if job.pairs[0] == '-' else stem}-run")
-    if job.resume or not first.exists():
-        return first
-    return next(p for n in range(2, 10_000) if not (p := Path(f"{first}-{n}")).exists())
+    numbered = (Path(f"{first}-{n}") for n in range(2, 10_000))
+    taken = list(takewhile(Path.exists, chain([first], numbered)))
+    if job.resume:
+        return taken[-1] if taken else first
+    return Path(f"{first}-{len(taken) + 1}") if taken else first
 
 
 def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, job: Job, pairs: Sequence[str]) -> None:
@@ -134,7 +141,8 @@ def _train_some(
     ready: Ready, folder: RunFolder, numbers: Sequence[int], world: World, reporter: Reporter
 ) -> list[Trainer]:
     trainers = []
-    init = folder.read_facts()["init"]  # which every process can read
+    given = folder.read_facts()["init"]  # which every process can read
+    init = Path(given) if given else None
     seconds = folder.member(2).read_spec().train.budget_seconds
     for done, number in enumerate(numbers):
         if done:
@@ -143,7 +151,8 @@ def _train_some(
         member = folder.member(number) if number > 1 else folder
         own = replace(ready, spec=_own_spec(ready.spec, number, folder))
         with _locked_by_first(member, world, PATIENCE) if number > 1 else nullcontext():
-            trainers.append(_train_one(own, member, told, world, Path(init) if init else None))
+            begun = init or (race.winner(folder) if number == 1 else None)
+            trainers.append(_train_one(own, member, told, world, begun))
     return trainers
 
 

@@ -6,18 +6,20 @@ is chosen to go with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from weft.choose import size, symbols
 from weft.choose.choices import Choices
-from weft.choose.pace import Pace, Typical, estimated
+from weft.choose.pace import Pace, Typical, estimated, remembered
 from weft.core.errors import UserError
 from weft.core.machine import Speed
 from weft.data.survey import Survey
+from weft.data.tokens import SUBWORDS
 from weft.learn.world import pick_device
-from weft.settings import Layer, compose, flatten, implied_kind, merge
+from weft.settings import Layer, compose, flatten, implied_kind, merge, put
 
 __all__ = ["Choices", "choose"]
 
@@ -34,31 +36,34 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
 
     `pace` tells how fast a model learns; without it, that is estimated from the speed.
     """
-    choices = Choices()
+    choices, given = Choices(), _said(given)
     seconds = _budget(choices, given)
     both = {"source": survey.source, "target": survey.target}
     sides = [symbols.side(choices, name, found, survey.pairs, given) for name, found in both.items()]
-    if sides == ["bpe", "bpe"]:
-        symbols.pieces(choices, survey)
+    if symbols.are_pieces(sides):
+        symbols.pieces(choices, survey, sides, given)
     family = _family(given, sides)
     invented = symbols.invent(choices, survey, sides, given) if family == "recurrent" else 0
     typical = symbols.typical(choices, survey, sides, given)
     counts = [(survey.pairs + invented) * length for length in typical.lengths]
     apart = pick_device(given.get("train", {}).get("device", "auto")).type == "cpu"
-    clock = None if speed is None else Clock(seconds, speed.cores, apart, pace or estimated(speed), typical, counts[1])
+    clock = None
+    if speed is not None:
+        clock = Clock(seconds, speed.cores, apart, remembered(pace or estimated(speed)), typical, counts[1])
+    few = 1536.0 if family == "transformer" else min(512.0, max(256.0, max(counts) // UPDATES))
+    symbols.batch(choices, survey, sides, typical, few)
     if family == "transformer":
         passes = _transformer(choices, given, speed, clock, counts[1])
     else:
         if not by_ctc(given):
             _handing_over(choices, given, survey, typical)
-        passes = _recurrent(choices, given, clock, counts)
-    if passes is not None and speed is not None and not {"steps", "epochs"} & set(given.get("train", {})):
+        passes = _recurrent(choices, given, clock, counts[1])
+    if passes is not None and clock is not None and not {"steps", "epochs"} & set(given.get("train", {})):
         size.say_if_short(choices, passes)
-        if not by_ctc(given):
-            size.members(choices, _known(family), passes, speed.cores)
-            if clock is not None and not any("members" in layer.get("train", {}) for layer in (choices.layer, given)):
-                size.second(choices, passes, clock.by_two(choices.layer, given))
-    _selection(choices, running=sides[1] in ("bpe", "unigram"))
+        if not by_ctc(given) and "members" not in given.get("train", {}):
+            each = partial(clock.each, choices.layer, given)
+            size.members(choices, _known(family), clock.cores if apart else 1, each)
+    _selection(choices, running=sides[1] in SUBWORDS)
     symbols.limits(choices, survey, sides)
     _drop_given(choices, given)
     return choices
@@ -76,24 +81,20 @@ class Clock:
     symbols: float  # of all targets together
 
     def passes(self, layer: Layer, given: Mapping[str, Any], several: bool = False) -> float | None:
-        """How many times a model sees the data, or `several` do; None where settings clash."""
+        """How many times a model sees the data, or `several` do in all, one a core; None where settings clash."""
+        models = self.cores if several and self.apart else 1
+        each = self.each(layer, given, models)
+        return None if each is None else models * each
+
+    def each(self, layer: Layer, given: Mapping[str, Any], models: int) -> float | None:
+        """How many times each of so many models sees the data; None where settings clash."""
         try:
             spec = compose(("autopilot", layer), ("flag", dict(given))).spec
         except UserError:
             return None  # which is told when the run's own settings are put together
-        alone = several and self.apart
-        rate = self.cores * self.pace(spec, self.typical, 1) if alone else self.pace(spec, self.typical, self.cores)
-        return LEARNING * rate * self.seconds / self.symbols
-
-    def by_two(self, layer: Layer, given: Mapping[str, Any]) -> float:
-        """How many times as much two models side by side learn in all as one alone; 1 where there is no choice."""
-        if not self.apart or self.cores < 2:
-            return 1.0
-        try:
-            spec = compose(("autopilot", layer), ("flag", dict(given))).spec
-        except UserError:
-            return 1.0
-        return 2 * self.pace(spec, self.typical, self.cores // 2) / self.pace(spec, self.typical, self.cores)
+        at_once = min(models, self.cores) if self.apart else 1
+        rounds = -(-models // at_once)
+        return LEARNING * self.pace(spec, self.typical, self.cores // at_once) * self.seconds / self.symbols / rounds
 
 
 def _budget(choices: Choices, given: Mapping[str, Any]) -> float:
@@ -106,10 +107,25 @@ def _budget(choices: Choices, given: Mapping[str, Any]) -> float:
     return float(seconds)
 
 
+def _said(given: Mapping[str, Any]) -> Layer:
+    """What is given without what is null, which leaves it open: other runs' settings have such."""
+    layer: Layer = {}
+    for key, value in flatten(given):
+        if value is not None:
+            put(layer, key, value)
+    return layer
+
+
+def _asked(given: Mapping[str, Any]) -> list[str]:
+    """The families that the user's settings imply, of the decoder first."""
+    kinds = [implied_kind(side, given) for side in ("decoder", "encoder")]
+    return [kind for kind in kinds if kind not in (None, "none")]
+
+
 def _family(given: Mapping[str, Any], sides: list[str]) -> str:
     """What the user's settings imply, or a Transformer for running text and a recurrent model for anything else."""
-    implied = [kind for side in ("decoder", "encoder") if (kind := implied_kind(side, given)) not in (None, "none")]
-    return implied[0] or "" if implied else "transformer" if sides == ["bpe", "bpe"] else "recurrent"
+    by_data = "transformer" if symbols.are_pieces(sides) else "recurrent"
+    return next(iter(_asked(given)), by_data)
 
 
 def by_ctc(given: Mapping[str, Any]) -> bool:
@@ -122,15 +138,15 @@ def _transformer(
 ) -> float | None:
     """How many passes over the data it has time for, if that is known."""
     size.precision(choices, given, speed)
-    choices.set("train.batch_tokens", 1536, "small batches: many updates in the time")
     if clock is None:
         width, passes = size.TRANSFORMER.widths[1], None
     else:
         width, passes = size.width(
             size.TRANSFORMER, count, lambda w: clock.passes(merge(choices.layer, _shape(given, w)), given)
         )
+    why = "" if _asked(given) else "running text is learned best by a Transformer"
     for key, value in flatten(_shape(given, width)):
-        choices.set(key, value, "running text is learned best by a Transformer" if key == "encoder.kind" else "")
+        choices.set(key, value, why if key == "encoder.kind" else "")
     if passes is not None:
         choices.reasons.append(["encoder.width", str(width), f"{size.told(passes)} over the data in the time"])
     _rates(choices, given, width)
@@ -158,30 +174,29 @@ def _rates(choices: Choices, given: Mapping[str, Any], width: int) -> None:
     choices.set("train.embed_rate", round(EMBED_RATE * wide**0.5, 1), "rare pieces are learned from few examples")
 
 
-def _recurrent(
-    choices: Choices, given: Mapping[str, Any], clock: Clock | None, counts: Sequence[float]
-) -> float | None:
+def _recurrent(choices: Choices, given: Mapping[str, Any], clock: Clock | None, count: float) -> float | None:
     """How many passes over the data there is time for, if that is known, when every core trains one model."""
+    why = "" if _asked(given) else "short sequences: an LSTM with attention learns them from few pairs"
     if implied_kind("encoder", given) == "transformer":
         choices.set("embed.positions", "sinusoid")
     else:
-        choices.set("encoder.kind", "recurrent", "short sequences: an LSTM with attention learns them from few pairs")
+        choices.set("encoder.kind", "recurrent", why)
     if not by_ctc(given):
         choices.set("decoder.kind", "recurrent")
-    choices.set("train.batch_tokens", int(min(512, max(256, max(counts) // UPDATES))))
     choices.set("train.rate", 0.002)
     choices.set("train.dropout", 0.3)
     width, passes = size.RECURRENT.widths[-1], None
     if clock is not None:
         width, passes = size.width(
             size.RECURRENT,
-            counts[1],
+            count,
             lambda w: clock.passes(merge(choices.layer, _widths(given, w)), given, several=True),
         )
     for key, value in flatten(_widths(given, width)):
         choices.set(key, value)
     if passes is not None:
-        choices.reasons.append(["decoder.width", str(width), f"{size.told(passes)} over the data in the time"])
+        told = f"{size.told(passes)} over the data in the time, if every core trains a model"
+        choices.reasons.append(["decoder.width", str(width), told])
     return passes
 
 

@@ -12,7 +12,7 @@ from weft.core.machine import Speed
 LAYERS = 3
 MOST_MEMBERS = 8
 WORTH_A_SECOND = 1.4  # how many times as much two models must learn in all as one
-PASSES_OF_TWO = 12  # over the data, of both together
+PASSES_OF_TWO = 6  # over the data, of each
 WORTH_HALVING = 1.5  # how many times as fast products in bfloat16 must be
 
 
@@ -54,20 +54,24 @@ def width(family: Family, symbols: float, passes: Callable[[int], float | None])
     return found
 
 
-def members(choices: Choices, family: Family, passes: float, cores: int) -> None:
-    """Several models where one would have more time than it can use: together they are right more often."""
-    count = int(min(MOST_MEMBERS, passes / family.enough))
-    count -= count % cores if count > cores else 0  # no core is left idle
+def members(choices: Choices, family: Family, cores: int, each: Callable[[int], float | None]) -> None:
+    """Several models where one would have more time than it can use, or cannot use all cores.
+
+    Together they are right more often. `each` says how many passes over the data each of so many models gets.
+    """
+    alone = each(1)
+    count, why = 1, ""
+    for more in (m for m in range(2, MOST_MEMBERS + 1) if m <= cores or m % cores == 0):  # no core is left idle
+        passes = each(more)
+        if alone is None or passes is None or passes < family.enough:
+            break
+        count, why = more, f"each has time for about {passes:.0f} passes over the data, and needs {family.enough:.0f}"
+    if count == 1 and cores > 1 and alone is not None and (half := each(2) or 0.0) >= PASSES_OF_TWO:
+        gain = 2 * half / alone
+        if gain >= WORTH_A_SECOND:
+            count, why = 2, f"side by side two learn {gain:.1f} times as much in all as one does with every core"
     if count > 1:
-        why = f"there is time for about {passes:.0f} passes over the data, and one model needs {family.enough:.0f}"
         choices.set("train.members", count, why)
-
-
-def second(choices: Choices, passes: float, by_two: float) -> None:
-    """Two models where one cannot use all cores: the second costs little then."""
-    if by_two >= WORTH_A_SECOND and passes >= PASSES_OF_TWO:
-        why = f"side by side two learn {by_two:.1f} times as much in all as one does with every core"
-        choices.set("train.members", 2, why)
 
 
 def told(passes: float) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.choose.choices import Choices
 from weft.choose.pace import Typical
 from weft.core.kinds import SPECIALS
 from weft.data.survey import FEWEST_PAIRS, SideSurvey, Survey
-from weft.data.tokens import MOST_LISTED
+from weft.data.tokens import MOST_LISTED, SUBWORDS
 from weft.spec import Side
 
 COPIED = 0.6  # of a target, from its source: above this the middle of a word does not matter
+MOST_MARKS = 32  # of a line
+FEWEST_LINES = 8  # in a batch, of typical length
+LARGEST_BATCH = 8192  # symbols, that long lines ask for
 FEW = 5000  # pairs that show it; fewer are filled up with pairs that are made up
 
 
@@ -25,8 +28,10 @@ def side(choices: Choices, name: str, found: SideSurvey, pairs: int, given: Mapp
         kind, why = "words", f"{found.distinct_words} distinct words, {found.mean_words:.1f} a line: a list of symbols"
     elif name == "target" and is_label(found, pairs):
         kind, why = "words", f"one of {found.distinct_words} words"
-    elif found.mean_words <= 4 or found.mean <= 25:
+    elif found.mean <= 25:
         kind, why = "characters", f"short: {found.mean:.0f} characters a line"
+    elif found.mean_words <= 4:
+        kind, why = "characters", f"few spaces: {found.mean_words:.1f} words a line"
     else:
         kind, why = "bpe", f"running text: {found.mean_words:.0f} words a line, {found.distinct_words:,} distinct"
     choices.set(f"{name}.tokens", kind, why)
@@ -45,20 +50,48 @@ def is_label(found: SideSurvey, pairs: int) -> bool:
     return found.spaced == 0 and found.distinct_words <= 500 and pairs >= 20 * found.distinct_words
 
 
-def pieces(choices: Choices, survey: Survey) -> None:
-    """How many pieces of words there are, and whether both sides share them."""
+def are_pieces(sides: Sequence[str]) -> bool:
+    """Whether both sides are running text, in pieces of words."""
+    return all(kind in SUBWORDS for kind in sides)
+
+
+def pieces(choices: Choices, survey: Survey, sides: Sequence[str], given: Mapping[str, Any]) -> None:
+    """How many pieces of words there are, as many on one side as the user says of the other; and are they shared?"""
     words = survey.pairs * survey.target.mean_words
-    size = int(min(16_000, max(1000, round(words / 80 / 500) * 500)))
+    asked = [given.get(name, {}).get("size") for name in ("source", "target")]
+    said = next((size for size in asked if size is not None), None)
+    size = int(said or min(16_000, max(1000, round(words / 80 / 500) * 500)))
     for name in ("source", "target"):
-        choices.set(f"{name}.size", size, f"{words:,.0f} target words" if name == "target" else "")
-    shared = survey.shared_characters >= 0.8
+        choices.set(f"{name}.size", size, f"{words:,.0f} target words" if name == "target" and said is None else "")
+    alike = sides[0] == sides[1] and len({size if one is None else one for one in asked}) == 1
     why = f"{survey.shared_characters:.0%} of the target's letters are the source's too"
-    choices.set("embed.shared", shared, why)
+    choices.set("embed.shared", alike and survey.shared_characters >= 0.8, why if alike else "")
 
 
 def length(found: SideSurvey, kind: str) -> float:
-    """The mean number of symbols in a line, cut that way; a piece of a word is about four characters."""
-    return {"characters": found.mean, "bytes": found.mean, "words": found.mean_words}.get(kind, found.mean / 4)
+    """The mean number of symbols in a line, cut that way."""
+    return found.mean_words if kind == "words" else found.mean * symbols_per_character(found, kind)
+
+
+def long(found: SideSurvey, kind: str) -> float:
+    """The symbols of a long line: 99 of 100 are not longer."""
+    return found.long_words if kind == "words" else found.long * symbols_per_character(found, kind)
+
+
+def symbols_per_character(found: SideSurvey, kind: str) -> float:
+    """A piece of a word is about four characters."""
+    if kind == "bytes":
+        return sum(len(c.encode()) * n for c, n in found.characters.items()) / max(1, sum(found.characters.values()))
+    return 1 / 4 if kind in SUBWORDS else 1.0
+
+
+def batch(choices: Choices, survey: Survey, sides: Sequence[str], typical: Typical, symbols: float) -> None:
+    """So many symbols, or more where that would be too few lines or leave long ones out."""
+    lines = FEWEST_LINES * max(typical.lengths)
+    longest = max(long(found, kind) for found, kind in zip((survey.source, survey.target), sides))
+    least = int(min(LARGEST_BATCH, max(lines, 1.2 * longest + 2 + min(MOST_MARKS, len(survey.marks)))))
+    why = f"lines are long: at least {FEWEST_LINES} of them, and nearly all fit" if least > symbols else ""
+    choices.set("train.batch_tokens", max(int(symbols), least), why)
 
 
 def typical(choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any]) -> Typical:

@@ -24,11 +24,6 @@ class Speed:
         """How many times as fast bfloat16 is."""
         return self.bfloat16 / self.float32
 
-    @property
-    def apart(self) -> float:
-        """In float32, when every core works for itself."""
-        return max(self.float32, self.cores * self.one_core)
-
 
 @cache
 def matrix_speed() -> Speed:

@@ -23,6 +23,7 @@ from weft.data.tokens import marks_of
 
 DISTINCT_WORDS = 300_000  # beyond this many the number of distinct words is "many", and no longer counted
 ALL_ROWS, SOME_ROWS = 100_000, 16
+LONG_SHARE = 0.99
 FEWEST_PAIRS = 50  # with fewer pairs than this nothing is kept aside
 SMALLEST_HOLD_OUT, LARGEST_HOLD_OUT = 10, 1000
 
@@ -33,8 +34,10 @@ class SideSurvey:
 
     mean: float = 0.0
     longest: int = 0
+    long: int = 0  # 99 rows of 100 are not longer
     mean_words: float = 0.0
     longest_words: int = 0
+    long_words: int = 0
     distinct_words: int = 0
     mean_word: float = 0.0  # the mean length of a word
     characters: dict[str, int] = field(default_factory=dict)
@@ -101,8 +104,10 @@ class _Side:
         return SideSurvey(
             mean=float(lengths.mean()),
             longest=int(lengths.max()),
+            long=int(np.quantile(lengths, LONG_SHARE)),
             mean_words=float(words.mean()),
             longest_words=int(words.max()),
+            long_words=int(np.quantile(words, LONG_SHARE)),
             distinct_words=len(self.words),
             mean_word=float((lengths.sum() - words.sum() + rows) / max(1, words.sum())),
             characters=dict(sorted(self.characters.items(), key=lambda item: (-item[1], item[0]))),

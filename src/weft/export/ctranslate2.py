@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,10 @@ def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") 
 def best_checkpoint(run: Path) -> str:
     """The name of the run's best checkpoint."""
     return (run / "best").resolve().name
+
+
+def is_installed() -> bool:
+    return find_spec("ctranslate2") is not None
 
 
 def the_package() -> Any:

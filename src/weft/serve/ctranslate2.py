@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,13 @@ class Translator:
         plan: Plan,
         batch_lines: int = 64,
         tick: Callable[[int], None] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Hypotheses for each source, the best first; only their whole score is known, not each symbol's."""
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Hypotheses for each source, the best first; only their whole score is known, not each symbol's.
+
+        Long sources come first, as CTranslate2 takes them.
+        """
         if not sources:
-            return []
+            return
         lines = [[*(self._source[i] for i in ids), self._source[END]] for ids in sources]
         limits = [plan.longest(len(ids)) for ids in sources]
         width = 1 if plan.kind == "greedy" else max(plan.width, plan.nbest)
@@ -59,10 +62,12 @@ class Translator:
             max_decoding_length=max(limits),
             min_decoding_length=0,
             return_scores=True,
+            asynchronous=True,
         )
-        if tick is not None:
-            tick(len(lines))
-        return [self._hypotheses(result, limit) for result, limit in zip(found, limits, strict=True)]
+        for place in sorted(range(len(lines)), key=lambda i: -len(lines[i])):
+            yield place, self._hypotheses(found[place].result(), limits[place])
+            if tick is not None:
+                tick(1)
 
     def _hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
         """What is longer than its own line allows, and not only the longest, is cut."""
@@ -120,6 +125,8 @@ def pick(engine: str, folder: RunFolder, predictor: Predictor, plan: Plan, each_
         return None
     if problem is not None:
         raise UserError(problem[0], f"--engine {engine}", problem[1])
+    if auto and not exporting.is_installed():
+        return None  # the run was exported elsewhere
     try:
         return translator(folder, predictor)
     except RuntimeError as reason:  # what CTranslate2 says of files that it cannot read

@@ -72,11 +72,14 @@ class Prediction:
 
 
 class Engine(Protocol):
-    """Searches with a copy of a run's model; it may know only a hypothesis' whole score, not each symbol's."""
+    """Searches with a copy of a run's model; it may know only a hypothesis' whole score, not each symbol's.
+
+    Hypotheses come with their source's place, in any order, so that texts are put together while it goes on searching.
+    """
 
     def decode(
         self, sources: Sequence[Any], plan: Plan, batch_lines: int, tick: Callable[[int], None] | None
-    ) -> list[list[Hypothesis]]: ...
+    ) -> Iterable[tuple[int, list[Hypothesis]]]: ...
 
 
 class Predictor:
@@ -142,15 +145,17 @@ class Predictor:
         sources = self._sources([pairs[i] for i in asked])
         # line numbers matter to sampling: they are the input's, empty lines counted
         lines = [first_line + i for i in asked]
+        found: Iterable[tuple[int, list[Hypothesis]]]
         if self.engine is not None:
             found = self.engine.decode(sources, plan, batch_lines, tick)
         else:
-            found = decode(
-                self._searched(), sources, plan, self.device, lines=lines, batch_lines=batch_lines, tick=tick
+            found = enumerate(
+                decode(self._searched(), sources, plan, self.device, lines=lines, batch_lines=batch_lines, tick=tick)
             )
         made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
-        for i, hypotheses in zip(asked, found):
-            made[i] = Prediction(pairs[i].source, tuple(self._output(h) for h in hypotheses))
+        for place, hypotheses in found:
+            source = pairs[asked[place]].source
+            made[asked[place]] = Prediction(source, tuple(self._output(h) for h in hypotheses))
         return made
 
     def _sources(self, pairs: Sequence[Pair]) -> list[Source]:
