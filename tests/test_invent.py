@@ -28,8 +28,10 @@ def test_what_both_sides_share_changes_and_the_rest_stays() -> None:
         assert made.source.endswith("en")
         assert made.target.startswith("ge")
         assert made.target == f"ge{made.source[:-2]}t"
-        assert made.source[-3] in "lghs", "the letter that the ending follows is a real one"
-    assert len({made.source for made in invented(VERBS, 200, seed=1)}) > 100
+    made = list(invented(VERBS, 400, seed=1))
+    assert len({one.source for one in made}) > 200
+    before = [one.source[-3] for one in made]
+    assert 0.5 < sum(letter in "lgh" for letter in before) / len(before) < 1, "what the ending follows is real, mostly"
 
 
 def test_the_letters_are_those_of_the_sources() -> None:

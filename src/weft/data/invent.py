@@ -1,8 +1,9 @@
 """Pairs that are made up from real ones, for corpora too small to show that a word's middle does not matter.
 
 Where a target repeats long stretches of its source (inflected forms, spellings), the inside of each stretch is replaced
-by other letters on both sides, and what the change hangs on stays: the letters where the stretch ends (after
-Anastasopoulos & Neubig 2019). Letters follow each other as they do in real sources, half of the time.
+by other letters on both sides (after Anastasopoulos & Neubig 2019). What the change hangs on is not known: of the
+letters where the stretch ends now three stay and now none, so that what was seen with some letters is believed of
+others, too, but less. Letters follow each other as they do in real sources, half of the time.
 """
 
 from __future__ import annotations
@@ -17,27 +18,37 @@ from typing import NamedTuple
 from weft.core.kinds import Pair
 
 SHORTEST = 3  # letters of a stretch that is changed
+KEPT_BEFORE, KEPT_AFTER = 1, 3  # letters of it that may stay, where something else goes before or follows
 REAL_SHARE = 4  # one pair in so many is a real one, at least: they are repeated
 START = ""
+WAY = 2  # another number whenever the same pairs and seed make others: what is kept on disk is theirs
 
 
 class Stretch(NamedTuple):
-    """Letters that both sides have: where they begin in each, and how many are replaced."""
+    """Letters that both sides have: where they begin in each, how many, and whether both sides begin or end so."""
 
     source: int
     target: int
     length: int
+    first: bool
+    last: bool
+
+    def inside(self, draw: random.Random) -> Stretch:
+        """A part of it, all but some letters at its ends."""
+        before = 0 if self.first else draw.randint(0, KEPT_BEFORE)
+        after = 0 if self.last else min(draw.randint(0, KEPT_AFTER), self.length - before - 1)
+        return self._replace(
+            source=self.source + before, target=self.target + before, length=self.length - before - after
+        )
 
 
 def stretches(source: str, target: str) -> list[Stretch]:
-    """What can be replaced: each common stretch but its last letters, and its first one unless both sides begin so."""
-    found = []
-    for block in SequenceMatcher(None, source, target, autojunk=False).get_matching_blocks():
-        before = 0 if block.a == block.b == 0 else 1
-        after = 2 if block.size > SHORTEST + 1 else 1
-        if block.size >= SHORTEST and block.size > before + after:
-            found.append(Stretch(block.a + before, block.b + before, block.size - before - after))
-    return found
+    """What both sides share, but for a letter or two that may be there by chance."""
+    return [
+        Stretch(a, b, size, a == b == 0, a + size == len(source) and b + size == len(target))
+        for a, b, size in SequenceMatcher(None, source, target, autojunk=False).get_matching_blocks()
+        if size >= SHORTEST
+    ]
 
 
 class Letters:
@@ -67,7 +78,7 @@ def invented(pairs: Sequence[Pair], count: int, seed: int) -> Iterator[Pair]:
     for _ in range(count if usable else 0):
         pair, found = draw.choice(usable)
         source, target = list(pair.source), list(pair.target)
-        for s, t, length in found:
+        for s, t, length, *_ in (stretch.inside(draw) for stretch in found):
             word = letters.word(pair.source[s - 1] if s else START, length)
             source[s : s + length], target[t : t + length] = word, word
         yield replace(pair, source="".join(source), target="".join(target))

@@ -23,7 +23,7 @@ from weft.core.kinds import Pair
 from weft.data.corpus import Corpus, is_corpus, write_corpus
 from weft.data.files import size_of
 from weft.data.formats import kind_of
-from weft.data.invent import with_invented
+from weft.data.invent import WAY, with_invented
 from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
 from weft.data.survey import FEWEST_PAIRS, Survey, place, survey
 from weft.data.tokens import Tokeniser, from_json, learn
@@ -158,7 +158,7 @@ class Prepared:
 
     def corpus(self, source: Tokeniser, target: Tokeniser, invented: int = 0) -> Corpus:
         """The training pairs, encoded, and so many that are made up from them."""
-        key = [source.to_json(), target.to_json(), *([invented] if invented else [])]
+        key = [source.to_json(), target.to_json(), *([invented, WAY] if invented else [])]
         folder = self.folder / f"corpus-{_digest(key)}"
         if is_corpus(folder):
             return Corpus(folder)
