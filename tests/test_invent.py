@@ -30,6 +30,7 @@ def test_what_both_sides_share_changes_and_the_rest_stays() -> None:
         assert made.target == f"ge{made.source[:-2]}t"
     made = list(invented(VERBS, 400, seed=1))
     assert len({one.source for one in made}) > 200
+    assert len({len(one.source) for one in invented(VERBS[:1], 50, seed=1)}) > 3, "words are of any length"
     before = [one.source[-3] for one in made]
     assert 0.5 < sum(letter in "lgh" for letter in before) / len(before) < 1, "what the ending follows is real, mostly"
 

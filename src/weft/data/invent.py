@@ -1,9 +1,9 @@
 """Pairs that are made up from real ones, for corpora too small to show that a word's middle does not matter.
 
 Where a target repeats long stretches of its source (inflected forms, spellings), the inside of each stretch is replaced
-by other letters on both sides (after Anastasopoulos & Neubig 2019). What the change hangs on is not known: of the
-letters where the stretch ends now three stay and now none, so that what was seen with some letters is believed of
-others, too, but less. Letters follow each other as they do in real sources, half of the time.
+by other letters, more or fewer, on both sides (after Anastasopoulos & Neubig 2019). What the change hangs on is not
+known: of the letters where the stretch ends now three stay and now none, so that what was seen with some letters is
+believed of others, too, but less. Letters follow each other as they do in real sources, half of the time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from weft.core.kinds import Pair
 
 SHORTEST = 3  # letters of a stretch that is changed
 KEPT_BEFORE, KEPT_AFTER = 1, 3  # letters of it that may stay, where something else goes before or follows
+LONGER = 2  # letters by which what is put in its place may be longer or shorter
 REAL_SHARE = 4  # one pair in so many is a real one, at least: they are repeated
 START = ""
 WAY = 2  # another number whenever the same pairs and seed make others: what is kept on disk is theirs
@@ -78,8 +79,9 @@ def invented(pairs: Sequence[Pair], count: int, seed: int) -> Iterator[Pair]:
     for _ in range(count if usable else 0):
         pair, found = draw.choice(usable)
         source, target = list(pair.source), list(pair.target)
-        for s, t, length, *_ in (stretch.inside(draw) for stretch in found):
-            word = letters.word(pair.source[s - 1] if s else START, length)
+        for s, t, length, *_ in (stretch.inside(draw) for stretch in reversed(found)):  # so that places stay right
+            other = max(1, length + draw.randint(-LONGER, LONGER))
+            word = letters.word(pair.source[s - 1] if s else START, other)
             source[s : s + length], target[t : t + length] = word, word
         yield replace(pair, source="".join(source), target="".join(target))
 
