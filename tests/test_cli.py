@@ -16,7 +16,7 @@ import typer.main
 import yaml
 
 from commands import Done, Weft, refused
-from weft import __version__
+from weft import __version__, training
 from weft.api import Run
 from weft.cli.main import app, hoist, main, spins
 
@@ -442,9 +442,10 @@ def test_a_run_whose_pairs_came_from_a_pipe_asks_for_them_again(weft: Weft) -> N
     assert done.code == 0, done.err
 
 
-def test_several_models_learn_from_pairs_that_are_piped_in(weft: Weft) -> None:
+def test_several_models_learn_from_pairs_that_are_piped_in(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "side_by_side", lambda *_: 2)
     settings = [*SMALL, "--set", "train.members=2"]
-    done = weft("train", "-", "--out", "run", "--steps", 2, *settings, "--threads", 2, stdin=GOOD * 12)
+    done = weft("train", "-", "--out", "run", "--steps", 2, *settings, stdin=GOOD * 12)
     assert done.code == 0, done.err
     assert len(list(Path("run/members/2/checkpoints").iterdir())) > 0
 

@@ -229,7 +229,7 @@ def test_the_runs_have_the_same_choices_and_symbols(tiny_pairs: Path, tmp_path: 
     assert (folder / "gru-s1" / "target.json").read_bytes() == (folder / "elman-s2" / "target.json").read_bytes()
     choices = json.loads((folder / "gru-s1" / "choices.json").read_text())
     assert [choices["origins"][key] for key in ("decoder.cell", "train.rate")] == ["flag", "autopilot"]
-    assert "encoder.kind" in [key for key, _, _ in choices["reasons"]]
+    assert "source.tokens" in [key for key, _, _ in choices["reasons"]]
     assert len(done.results) == 4
 
 
