@@ -19,7 +19,7 @@ from weft.core.machine import Speed
 from weft.data.survey import Survey
 from weft.data.tokens import SUBWORDS
 from weft.learn.world import pick_device
-from weft.settings import Layer, compose, flatten, implied_kind, merge, put
+from weft.settings import Layer, compose, flatten, implied_kind, merge
 
 __all__ = ["Choices", "choose"]
 
@@ -109,11 +109,7 @@ def _budget(choices: Choices, given: Mapping[str, Any]) -> float:
 
 def _said(given: Mapping[str, Any]) -> Layer:
     """What is given without what is null, which leaves it open: other runs' settings have such."""
-    layer: Layer = {}
-    for key, value in flatten(given):
-        if value is not None:
-            put(layer, key, value)
-    return layer
+    return merge({key: value for key, value in flatten(given) if value is not None})
 
 
 def _asked(given: Mapping[str, Any]) -> list[str]:
