@@ -9,8 +9,8 @@ setup(
     ext_modules=[
         Extension(
             "weft.core.native._compiled",
-            ["src/weft/core/native/recurrence.c", "src/weft/core/native/pointwise.c"],
-            depends=["src/weft/core/native/common.h"],
+            [f"src/weft/core/native/{name}.c" for name in ("recurrence", "pointwise", "decoding")],
+            depends=["src/weft/core/native/common.h", "src/weft/core/native/product.h"],
             libraries=["m"],
             extra_compile_args=[
                 "-O3",

@@ -77,3 +77,18 @@ def test_rows_are_chosen_in_all_blocks() -> None:
     for block in (0, 1):
         keys, _ = chosen.put(block, *new(4, 7))
         assert torch.equal(keys[:, :, :1], both[block][rows])
+
+
+def test_rows_stay_where_they_are_until_somebody_needs_them_settled() -> None:
+    cache = Cache.start(3, 1, 2, torch.empty(3, 2, 5, 3)).longer(1)
+    first = cache.put(0, *new(3, 1))[0].clone()
+    chosen = cache.select(torch.tensor([2, 0]))
+    assert chosen.room is cache.room
+    assert chosen.origin is not None
+    longer = chosen.longer(1)
+    assert longer.origin is not None
+    assert longer.origin.tolist() == [[2, 0], [0, 1]]
+    settled = chosen.settled()
+    assert settled.origin is None
+    keys, _ = settled.longer(1).put(0, *new(2, 2))
+    assert torch.equal(keys[:, :, :1], first[[2, 0]])

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from byhand import shaken as shaken_in_double
 from weft.core import native
 from weft.core.kinds import END, Batch
+from weft.core.native import library
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
 from weft.nn import fused
@@ -204,7 +205,7 @@ def test_it_can_be_turned_off() -> None:
 
 
 def forget() -> None:
-    for kept in (native._built, native.recurrence, native.pointwise):
+    for kept in (library.built, native.recurrence, native.pointwise, native.decoding):
         kept.cache_clear()
 
 
@@ -213,7 +214,8 @@ def test_without_the_library_there_is_plain_torch(monkeypatch: pytest.MonkeyPatc
     broken.write_bytes(b"no library")
     for found in (None, type("Spec", (), {"origin": str(broken)})()):
         forget()
-        monkeypatch.setattr(native, "find_spec", lambda name, found=found: found)
+        monkeypatch.setattr(library, "find_spec", lambda name, found=found: found)
         assert native.recurrence() is None
         assert native.pointwise() is None
+        assert native.decoding() is None
     forget()

@@ -6,14 +6,15 @@ import pytest
 import torch
 from torch import nn
 
+from weft.core import native
 from weft.core.kinds import Batch
 from weft.nn import packed
 from weft.nn.assemble import assemble
 from weft.settings import compose
 
 PART = {"kind": "transformer", "width": 256, "layers": 1, "heads": 4, "inner": 1024}
-SYMBOLS = 4200  # × 256 is very large
-needs = pytest.mark.skipif(not packed._possible(), reason="this torch has no oneDNN")
+SYMBOLS = 4200
+needs = pytest.mark.skipif(native.decoding() is None, reason="nothing was compiled: no compiler")
 
 
 def model() -> nn.Module:
@@ -51,7 +52,7 @@ def test_small_matrices_and_plain_torch_are_left_alone(monkeypatch: pytest.Monke
     small = assemble(compose(("flag", {})).spec, 20, 20)
     packed.pack(small)
     assert not isinstance(small.head.product, packed.Packed)
-    monkeypatch.setenv("WEFT_NATIVE", "0")
+    monkeypatch.setattr(native, "decoding", lambda: None)
     large = model()
     packed.pack(large)
     assert not isinstance(large.head.product, packed.Packed)

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, linear
+from torch.nn.functional import cross_entropy
 
 from weft.core import native
 from weft.core.kinds import PAD, Batch, Emission
@@ -76,17 +76,6 @@ def test_the_state_of_torchs_draws_decides_what_is_dropped() -> None:
         found.append(Dropout(0.5)(torch.ones(64, 64)))
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
-
-
-@pytest.mark.parametrize("outputs", [1, 3, 4, 77, 256])
-@pytest.mark.parametrize("rows", [1, 2, 5])
-def test_products_with_few_rows_are_torchs(rows: int, outputs: int) -> None:
-    compiled = native.pointwise()
-    assert compiled is not None
-    torch.manual_seed(rows)
-    x, weight, bias = torch.randn(rows, 1, 131), torch.randn(outputs, 131), torch.randn(outputs)
-    for own in (bias, None):
-        torch.testing.assert_close(compiled.few(x, weight, own), linear(x, weight, own), rtol=1e-5, atol=1e-4)
 
 
 def test_threads_change_nothing() -> None:

@@ -16,14 +16,16 @@ FIRST_ROOM = 16  # places
 class Cache:
     """A value, like every state: who goes on from the same one twice gets room of their own the second time.
 
-    All blocks stand side by side in one row a place, so that hypotheses are reordered in one go.
+    All blocks stand side by side in one row a place. Hypotheses are reordered by noting where their places are: the
+    compiled step reads them there, and `settled` moves them for all others.
     """
 
-    room: Tensor  # (capacity, N, blocks · 2 · D)
+    room: Tensor  # (capacity, rows, blocks · 2 · D)
     heads: int
     width: int
     length: int
     filled: list[int]  # one number, shared by all that share the room: how far it is filled
+    origin: Tensor | None = None  # (length, N) the row that holds each place of each hypothesis; None: its own
 
     @classmethod
     def start(cls, rows: int, blocks: int, heads: int, like: Tensor) -> Cache:
@@ -32,26 +34,40 @@ class Cache:
         return cls(like.new_empty(FIRST_ROOM, rows, blocks * 2 * width), heads, width, 0, [0])
 
     def select(self, rows: Tensor) -> Cache:
-        capacity, hypotheses, size = self.room.shape
-        made = self.room.new_empty(capacity, rows.numel(), size)
+        origin = rows.expand(self.length, -1) if self.origin is None else self.origin.index_select(1, rows)
+        made = replace(self, origin=origin)
+        return made if self.length and rows.numel() <= self.room.shape[1] else made.settled()
+
+    def settled(self) -> Cache:
+        """With the places of each hypothesis in its own row, and no other rows."""
+        if self.origin is None:
+            return self
+        (capacity, rows, size), hypotheses = self.room.shape, self.origin.shape[1]
+        made = self.room.new_empty(capacity, hypotheses, size)
         if self.length:
-            places = torch.arange(self.length, device=rows.device)[:, None] * hypotheses + rows  # (t, N)
+            places = torch.arange(self.length, device=made.device)[:, None] * rows + self.origin  # (t, N)
             flat = self.room.view(-1, size)
-            made[: self.length] = flat.index_select(0, places.flatten()).view(self.length, rows.numel(), size)
-        return replace(self, room=made, filled=[self.length])
+            made[: self.length] = flat.index_select(0, places.flatten()).view(self.length, hypotheses, size)
+        return replace(self, room=made, filled=[self.length], origin=None)
 
     def longer(self, places: int) -> Cache:
-        """With room for some more places, which `put` fills."""
-        length = self.length + places
+        """With room for some more places, which `put` or the compiled step fills."""
+        length, origin = self.length + places, self.origin
+        if origin is not None:
+            own = torch.arange(origin.shape[1], device=origin.device).expand(places, -1)
+            origin = torch.cat([origin, own])
         if self.filled[0] == self.length and length <= self.room.shape[0] and not torch.is_grad_enabled():
             self.filled[0] = length
-            return replace(self, length=length)
+            return replace(self, length=length, origin=origin)
         room = self.room.new_empty(max(length, 2 * self.room.shape[0]), *self.room.shape[1:])
         room[: self.length] = self.room[: self.length]
-        return replace(self, room=room, length=length, filled=[length])
+        return replace(self, room=room, length=length, filled=[length], origin=origin)
 
     def put(self, block: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """New keys and values (N, H, T, d) of one block in their place; all of that block (N, H, length, d)."""
+        """New keys and values (N, H, T, d) of one block in their place; all of that block (N, H, length, d).
+
+        Only where each hypothesis has its own row.
+        """
         first = 2 * self.width * block
         own = self.room[: self.length, :, first : first + 2 * self.width]
         both = own.view(*own.shape[:2], 2, self.heads, self.width // self.heads)

@@ -2,7 +2,7 @@
 
 - `room` is how many of a vector's values it keeps for itself;
 - `add(x, start)` acts on symbol vectors (B, T, D) whose first place is `start`;
-- `turn(x, start)` acts on the queries and keys of self-attention (B, H, T, d);
+- `turn(x, start)` acts on the queries and keys of self-attention (B, H, T, d), by `turns`;
 - `bias(queries, keys, start)` is added to the scores of self-attention (H, T, S), the first query at `start`.
 
 References: sinusoid, Vaswani 2017; learned, Gehring 2017; relative, Shaw 2018 and Press 2022; bucketed, Raffel 2020;
@@ -38,7 +38,15 @@ class NoPositions(nn.Module):
         return x
 
     def turn(self, x: Tensor, start: int) -> Tensor:
-        return x
+        turns = self.turns(start, x.shape[2], x.shape[3], x)
+        if turns is None:
+            return x
+        (cos, sin), (left, right) = turns, x.chunk(2, dim=-1)  # (T, d/2) and (B, H, T, d/2) each
+        return torch.cat([left * cos - right * sin, left * sin + right * cos], dim=-1)
+
+    def turns(self, start: int, length: int, width: int, like: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The cosines and sines of what `turn` turns by, at each place (T, d/2)."""
+        return None
 
     def bias(self, queries: int, keys: int, start: int) -> Tensor | None:
         return None
@@ -136,11 +144,9 @@ class Rotary(NoPositions):
     in_attention = True
     even_heads = True
 
-    def turn(self, x: Tensor, start: int) -> Tensor:
-        angles = _angles(start, x.shape[2], x.shape[3], x)  # (T, d/2)
-        cos, sin = angles.cos(), angles.sin()
-        left, right = x.chunk(2, dim=-1)  # (B, H, T, d/2) each
-        return torch.cat([left * cos - right * sin, left * sin + right * cos], dim=-1)
+    def turns(self, start: int, length: int, width: int, like: Tensor) -> tuple[Tensor, Tensor] | None:
+        angles = _angles(start, length, width, like)
+        return angles.cos(), angles.sin()
 
 
 def _distances(queries: int, keys: int, start: int, device: torch.device) -> Tensor:

@@ -17,6 +17,37 @@
 typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned);
 typedef int (*Number)(void);
 
+#define WORTH_SHARING_VALUES 32768 /* below it a second thread costs more than it brings */
+
+typedef struct {
+    Parallel parallel; /* torch's threads; may be missing: then one thread does all */
+    Number thread, threads;
+} Team;
+
+typedef void (*Part)(const void *job, int64_t from, int64_t to);
+
+typedef struct {
+    const Team *team;
+    Part part;
+    const void *job;
+    int64_t count;
+} Work;
+
+static inline void take_part(void *given) {
+    const Work *w = given;
+    const int64_t threads = w->team->threads(), thread = w->team->thread();
+    w->part(w->job, w->count * thread / threads, w->count * (thread + 1) / threads);
+}
+
+static inline void in_parts(const Team *team, Part part, const void *job, int64_t count, int64_t values) {
+    if (team->parallel == NULL || values < WORTH_SHARING_VALUES) {
+        part(job, 0, count);
+        return;
+    }
+    Work work = {team, part, job, count};
+    team->parallel(take_part, &work, 0, 0);
+}
+
 INLINE float exponential(float x) {
     x = x > 87.0f ? 87.0f : x;
     x = x < -87.0f ? -87.0f : x;

@@ -1,41 +1,9 @@
-/* One pass over many values where torch takes several: dropout, cross-entropy with its gradient, and products with a
-   row or two, which are bound by reading the matrix once.
+/* One pass over many values where torch takes several: dropout, and cross-entropy with its gradient.
 
    Values are floats or, with `half`, bfloat16: the upper half of a float. Nothing here knows Python or torch:
    weft/core/native/__init__.py fills the jobs. */
 
 #include "common.h"
-
-#define WORTH_SHARING 32768 /* values; below it a second thread costs more than it brings */
-
-typedef struct {
-    Parallel parallel; /* torch's threads; may be missing: then one thread does all */
-    Number thread, threads;
-} Team;
-
-typedef void (*Part)(const void *job, int64_t from, int64_t to);
-
-typedef struct {
-    const Team *team;
-    Part part;
-    const void *job;
-    int64_t count;
-} Work;
-
-static void take_share(void *given) {
-    const Work *w = given;
-    const int64_t threads = w->team->threads(), thread = w->team->thread();
-    w->part(w->job, w->count * thread / threads, w->count * (thread + 1) / threads);
-}
-
-static void in_parts(const Team *team, Part part, const void *job, int64_t count, int64_t values) {
-    if (team->parallel == NULL || values < WORTH_SHARING) {
-        part(job, 0, count);
-        return;
-    }
-    Work work = {team, part, job, count};
-    team->parallel(take_share, &work, 0, 0);
-}
 
 INLINE float from_half(uint16_t x) {
     uint32_t bits = (uint32_t)x << 16;
@@ -175,40 +143,3 @@ FAST static void entropy_rows(const void *job, int64_t from, int64_t to) {
 }
 
 void weft_entropy(const Entropy *e) { in_parts(&e->team, entropy_rows, e, e->rows, e->rows * e->symbols); }
-
-/* ---- y = x Wᵀ + b for few rows: four rows of W at a time meet every row of x ---- */
-
-typedef struct {
-    Team team;
-    int32_t rows, inputs, outputs;
-    const float *x, *weight, *bias; /* (rows, inputs), (outputs, inputs), (outputs) or missing */
-    float *y;                       /* (rows, outputs) */
-} Few;
-
-FAST static void few_outputs(const void *job, int64_t from, int64_t to) {
-    const Few *f = job;
-    const int K = f->inputs;
-    const int64_t N = f->outputs;
-    for (int64_t n = 4 * from; n < 4 * to && n < N; n += 4) {
-        const int64_t last = N - 1; /* beyond the end the last one is made again */
-        const float *restrict w0 = f->weight + (size_t)n * K, *restrict w1 = f->weight + (size_t)(n + 1 < N ? n + 1 : last) * K,
-                    *restrict w2 = f->weight + (size_t)(n + 2 < N ? n + 2 : last) * K,
-                    *restrict w3 = f->weight + (size_t)(n + 3 < N ? n + 3 : last) * K;
-        for (int r = 0; r < f->rows; r++) {
-            const float *restrict x = f->x + (size_t)r * K;
-            float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
-#pragma omp simd reduction(+ : s0, s1, s2, s3)
-            for (int k = 0; k < K; k++) {
-                s0 += x[k] * w0[k];
-                s1 += x[k] * w1[k];
-                s2 += x[k] * w2[k];
-                s3 += x[k] * w3[k];
-            }
-            const float sums[4] = {s0, s1, s2, s3};
-            float *restrict y = f->y + (size_t)r * N + n;
-            for (int i = 0; i < 4 && n + i < N; i++) y[i] = sums[i] + (f->bias ? f->bias[n + i] : 0.0f);
-        }
-    }
-}
-
-void weft_few(const Few *f) { in_parts(&f->team, few_outputs, f, (f->outputs + 3) / 4, (int64_t)f->outputs * f->inputs); }

@@ -4,18 +4,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor, nn
 
 from weft.core.kinds import Memory
 from weft.core.lines import Lines
 from weft.core.masks import biased, causal
+from weft.core.native.decoding import Sight
+from weft.core.trace import tracing
 from weft.nn.cache import Cache
 from weft.nn.embed import Embed
 from weft.nn.multihead import Around, FeedForward, MultiHead, last_norm, together
 from weft.nn.positions import NoPositions
 
+CompiledBlocks = Callable[[Tensor, Sight], Tensor]
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, length, d)
 
 
@@ -75,34 +80,46 @@ class TransformerDecoder(nn.Module):
     def __init__(self, embed: Embed, blocks: list[DecoderBlock], width: int, norm: str) -> None:
         super().__init__()
         self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), last_norm(width, norm), width
+        self.compiled: CompiledBlocks | None = None  # where a model only predicts, see weft/nn/packed.py
 
     @property
     def heads(self) -> int:
-        return self._blocks()[0].own.heads
+        return self.each_block()[0].own.heads
 
     def start(self, memory: Memory) -> TransformerState:
-        blocks, lines = self._blocks(), Lines(memory.states.shape[0])
+        blocks, lines = self.each_block(), Lines(memory.states.shape[0])
         source = _of_source(memory.states, [block.cross for block in blocks])
         written = Cache.start(lines.count, len(blocks), self.heads, source[0][0])
         return TransformerState(source, memory.mask[:, None, None], lines, written)
 
     def step(self, y: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        written = state.written.longer(1)
+        if self.compiled is not None and not torch.is_grad_enabled() and not tracing():
+            written = state.written.longer(1)
+            return self._compiled_step(self.compiled, y, state, written), replace(state, written=written)
+        written = state.written.settled().longer(1)
         return self._advance(y[:, None], state, None, written)[:, 0], replace(state, written=written)
 
     def unroll(self, y: Tensor, state: TransformerState) -> Tensor:
-        written = state.written.longer(y.shape[1]) if state.place else None
+        written = state.written.settled().longer(y.shape[1]) if state.place else None
         return self._advance(y, state, causal(y.shape[1], state.place, y.device), written)
 
     def _advance(self, y: Tensor, state: TransformerState, visible: Tensor | None, written: Cache | None) -> Tensor:
         x, positions = self.embed(y, state.place), self.embed.positions  # (N, T, D)
         visible = biased(visible, positions.bias(y.shape[1], state.place + y.shape[1], state.place))
-        for place, (block, source) in enumerate(zip(self._blocks(), state.source, strict=True)):
+        for place, (block, source) in enumerate(zip(self.each_block(), state.source, strict=True)):
             x = block(x, source, state, Seen(positions, visible, written, place))
         out: Tensor = self.norm(x)
         return out
 
-    def _blocks(self) -> list[DecoderBlock]:
+    def _compiled_step(self, compiled: CompiledBlocks, y: Tensor, state: TransformerState, written: Cache) -> Tensor:
+        x, positions, place = self.embed(y[:, None], state.place), self.embed.positions, state.place
+        turn = positions.turns(place, 1, self.width // self.heads, x)
+        bias = positions.bias(1, place + 1, place)
+        seen = Sight(state.source, state.mask, state.lines.each, written.room, written.length, written.origin, turn,
+                     None if bias is None else bias.contiguous())  # fmt: skip
+        return compiled(x[:, 0], seen)
+
+    def each_block(self) -> list[DecoderBlock]:
         return [block for block in self.blocks if isinstance(block, DecoderBlock)]
 
 
