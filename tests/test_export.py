@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from pathlib import Path
@@ -65,6 +66,17 @@ def test_both_engines_say_the_same(positions: str, norm: str, tmp_path: Path) ->
             assert said.score == pytest.approx(scored_by_torch(made, said.source, said.text), abs=1e-4)
             ended += 1
     assert ended > 10
+
+
+def test_without_scores_the_texts_are_the_same(tmp_path: Path) -> None:
+    made = predictor()
+    out, found = exporting.export(made, tmp_path, tmp_path / "out"), []
+    for scored in (True, False):
+        made.engine = Translator(out, made, scored)
+        found.append(made.predict(lines(), made.plan(Search(kind="greedy"))))
+    assert [one.text for one in found[0]] == [one.text for one in found[1]]
+    assert not any(math.isnan(one.score) for one in found[0])
+    assert all(math.isnan(one.score) for one in found[1])
 
 
 def scored_by_torch(made: Predictor, source: str, target: str) -> float:
@@ -156,13 +168,13 @@ def test_auto_takes_only_what_loses_nothing_and_is_whole(
     run = package.train(made_up_pairs(60), out=tmp_path / "run", steps=4, settings=TRANSFORMER)
     plan = run.predictor.plan(Search(kind="greedy"))
     exporting.export(run.predictor, run.path, run.path / "ctranslate2", "int8")
-    assert pick("auto", run.folder, run.predictor, plan, False) is None
-    assert pick("ctranslate2", run.folder, run.predictor, plan, False) is not None
+    assert pick("auto", run.folder, run.predictor, plan, "text") is None
+    assert pick("ctranslate2", run.folder, run.predictor, plan, "text") is not None
     exporting.export(run.predictor, run.path, run.path / "ctranslate2")
-    assert pick("auto", run.folder, run.predictor, plan, False) is not None
+    assert pick("auto", run.folder, run.predictor, plan, "text") is not None
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "ctranslate2", None)
-        assert pick("auto", run.folder, run.predictor, plan, False) is None, "exported on another machine"
+        assert pick("auto", run.folder, run.predictor, plan, "text") is None, "exported on another machine"
     model = run.path / "ctranslate2" / "model.bin"
     model.write_bytes(model.read_bytes()[:1000])
     (tmp_path / "in.txt").write_text("abc\n", encoding="utf-8")

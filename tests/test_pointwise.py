@@ -117,3 +117,37 @@ def test_it_can_be_turned_off() -> None:
     asked = "import os; os.environ['WEFT_NATIVE'] = '0'; from weft.core import native; print(native.pointwise())"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"
+
+
+@pytest.mark.parametrize(("rows", "symbols"), [(1, 1), (3, 77), (200, 1001)])
+def test_log_softmax_is_torchs_and_in_its_place(rows: int, symbols: int) -> None:
+    compiled = native.pointwise()
+    assert compiled is not None
+    torch.manual_seed(rows)
+    x = torch.randn(rows, 1, symbols) * 20
+    wanted = torch.log_softmax(x, -1)
+    assert compiled.log_softmax(x) is x
+    torch.testing.assert_close(x, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("lines", "width", "symbols", "count"), [(1, 1, 5, 1), (4, 3, 9, 6), (40, 5, 1000, 10)])
+def test_the_best_of_each_line_are_those_of_topk(lines: int, width: int, symbols: int, count: int) -> None:
+    compiled, end, first = native.pointwise(), 3, 4
+    assert compiled is not None
+    torch.manual_seed(lines)
+    total, said = torch.randn(lines, width), torch.randn(lines * width, symbols)
+    if width > 1:
+        total[0, 1] = -torch.inf  # a placeholder
+    best, places = compiled.best(total, said, end, first, count)
+    allowed = said.clone()
+    allowed[:, :end] = -torch.inf
+    wanted = (total[..., None] + allowed.view(lines, width, symbols)).flatten(1).topk(count)
+    torch.testing.assert_close((best, places), (wanted.values, wanted.indices), rtol=0, atol=0)
+
+
+def test_where_fewer_may_be_said_than_are_wanted_the_rest_is_never_said() -> None:
+    compiled = native.pointwise()
+    assert compiled is not None
+    best, places = compiled.best(torch.zeros(1, 1), torch.tensor([[9.0, 8, 7, 1, 6, 2]]), 3, 5, 4)
+    assert best.tolist() == [[2.0, 1.0, -torch.inf, -torch.inf]]
+    assert places[0, :2].tolist() == [5, 3]

@@ -22,7 +22,7 @@ from weft.nn.assemble import BRIDGES, CELLS, JOINS, POSITIONS, PROJECTIONS, SCOR
 from weft.search.beam import beam
 from weft.search.decode import Plan, decode
 from weft.search.rules import NEVER, Rules, without_repeats
-from weft.search.sample import greedy, one_each
+from weft.search.sample import one_each
 from weft.search.top import top
 from weft.settings import compose
 
@@ -495,7 +495,7 @@ def test_a_real_models_beam_of_one_is_greedy(family: str) -> None:
 def test_greedy_search_leaves_the_limits_it_was_given_as_they_were() -> None:
     limits = torch.tensor([3, 1])
     read, mask = padded(sources(2), after=END)
-    one_each(Table(1), read, mask, limits, Rules(first_symbol=FIRST), greedy)
+    one_each(Table(1), read, mask, limits, Rules(first_symbol=FIRST))
     assert limits.tolist() == [3, 1]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weft.core import native
 from weft.core.kinds import END, Memory, padded
-from weft.core.native.decoding import Panels
+from weft.core.native.decoding import Block, Blocks, Norm, Panels, Sight
 from weft.core.trace import trace
 from weft.nn.assemble import POSITIONS, assemble
 from weft.nn.decoders.transformer import TransformerDecoder
@@ -142,3 +142,36 @@ def test_a_product_with_panels_is_the_product(threads: int, rows: int, inputs: i
     wanted = torch.nn.functional.linear(turned, weight)
     torch.testing.assert_close(compiled.product(turned, Panels(weight, None)), wanted, atol=1e-4, rtol=1e-4)
     compiled.lanes = before
+
+
+def random_blocks(width: int, inner: int, count: int) -> Blocks:
+    def panels(outputs: int, inputs: int) -> Panels:
+        return Panels(torch.randn(outputs, inputs) * inputs**-0.5, torch.randn(outputs))
+
+    def block() -> Block:
+        attention = [panels(3 * width, width), *(panels(width, width) for _ in range(3))]
+        norms = [Norm(torch.randn(width), torch.randn(width)) for _ in range(3)]
+        return Block([*attention, panels(inner, width), panels(width, inner)], norms)
+
+    return Blocks([block() for _ in range(count)], None, 4, norm_first=True, epsilon=1e-5)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("rows", [1, 5, 8, 64, 130])
+def test_threads_do_not_touch_each_others_rows(rows: int) -> None:
+    compiled, width, places = native.decoding(), 128, 9
+    assert compiled is not None
+    torch.manual_seed(rows)
+    blocks, before = random_blocks(width, 512, 3), torch.get_num_threads()
+    source = [(torch.randn(rows, 4, 7, width // 4), torch.randn(rows, 4, 7, width // 4)) for _ in range(3)]
+    for length in (1, 2, places) * 4:
+        origin = torch.cat([torch.randint(rows, (length - 1, rows)), torch.arange(rows)[None]])
+        room, x, found = torch.randn(places, rows, 3 * 2 * width), torch.randn(rows, width), []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            own = room.clone()
+            mask = torch.ones(rows, 7, dtype=torch.bool)
+            found += [compiled.step(x, blocks, Sight(source, mask, 1, own, length, origin)), own]
+        torch.set_num_threads(before)
+        assert torch.equal(found[0], found[2])
+        assert torch.equal(found[1], found[3])

@@ -21,7 +21,7 @@ def translator(options: argparse.Namespace) -> Callable[[list[str]], list[str]]:
     run = weft.load(options.model_folder)
     predictor = run.predictor
     if options.exported is not None:
-        predictor.engine = Translator(options.exported, predictor)
+        predictor.engine = Translator(options.exported, predictor, scored=False)
     search = {"kind": "greedy"} if options.beam == 1 else {"kind": "beam", "width": options.beam}
     plan = predictor.plan(run.search(search))
 

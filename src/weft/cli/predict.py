@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from weft.core.errors import UserError
     from weft.core.kinds import Pair
     from weft.search.decode import Plan
+    from weft.serve.ctranslate2 import Shown
     from weft.serve.predictor import Prediction
 
     Chunk = tuple[list[Pair], UserError | None]
 
 LOOKED_AT = 20  # lines, to see whether they are pairs rather than sources
+SHOWN: dict[str, Shown] = {"text": "text", "tsv": "score", "jsonl": "each symbol's score"}  # by format
 CHUNK = 2048  # lines read, sorted by length and decoded together; one by one from a terminal
 
 
@@ -72,8 +74,8 @@ def predict(
 
     if engine not in ("auto", "torch", "ctranslate2"):
         raise typer.BadParameter(f"'{engine}' is not one of auto, torch, ctranslate2", param_hint="--engine")
-    if format not in ("text", "tsv", "jsonl"):
-        raise typer.BadParameter(f"'{format}' is not one of text, tsv, jsonl", param_hint="--format")
+    if format not in SHOWN:
+        raise typer.BadParameter(f"'{format}' is not one of {', '.join(SHOWN)}", param_hint="--format")
     if nbest > 1 and format == "text":
         raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")
     loaded = load(run, *(with_ or ()))
@@ -83,7 +85,7 @@ def predict(
     if nbest > 1 and search.kind == "greedy":
         raise UserError("greedy search finds one output", f"--nbest {nbest}", "use --beam or --sample for several")
     plan = loaded.predictor.plan(search, nbest, prefix)
-    loaded.predictor.engine = ctranslate2.pick(engine, loaded.folder, loaded.predictor, plan, format == "jsonl")
+    loaded.predictor.engine = ctranslate2.pick(engine, loaded.folder, loaded.predictor, plan, SHOWN[format])
     inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest)
     size = 1 if file == "-" and sys.stdin.isatty() else CHUNK
     _answer(loaded, _chunks(inputs, size), plan, format, plain=kind_of(file) == "")

@@ -10,6 +10,7 @@ from typing import Generic
 import torch
 from torch import Tensor, nn
 
+from weft.core import native
 from weft.core.kinds import START, Batch, Decoder, Emission, Encoder, Head, Memory, S
 from weft.core.lines import Lines
 
@@ -76,13 +77,22 @@ class Seq2Seq(Model, Generic[S]):
         if going.prompt is not None:
             y = torch.where(y == START, going.prompt, y)
         out, state = self.decoder.step(y, going.state)
-        said = self.head(going.lines.fold(out[:, None]), going.memory).log_probs
+        said = _log_probs(self.head(going.lines.fold(out[:, None]), going.memory))
         return going.lines.unfold(said)[:, 0], replace(going, state=state)  # (N, V)
 
     def _read(self, source: Tensor, mask: Tensor) -> Memory:
         first = 1 if self.prompted else 0
         memory: Memory = self.bridge(self.encoder(source[:, first:], mask[:, first:]))
         return memory
+
+
+def _log_probs(fresh: Emission) -> Tensor:
+    """The log-probabilities of an emission that nobody else will look at."""
+    logits, compiled = fresh.logits, native.pointwise()
+    possible = logits.device.type == "cpu" and logits.dtype == torch.float32 and logits.is_contiguous()
+    if compiled is None or torch.is_grad_enabled() or not possible:
+        return fresh.log_probs
+    return compiled.log_softmax(logits)
 
 
 class Aligned(Model):

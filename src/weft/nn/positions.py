@@ -14,6 +14,8 @@ rotary, Su 2021; alibi, Press 2022.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -145,8 +147,8 @@ class Rotary(NoPositions):
     even_heads = True
 
     def turns(self, start: int, length: int, width: int, like: Tensor) -> tuple[Tensor, Tensor] | None:
-        angles = _angles(start, length, width, like)
-        return angles.cos(), angles.sin()
+        both = _some(_turn_table, start, length, width, like)
+        return both[:, 0], both[:, 1]
 
 
 def _distances(queries: int, keys: int, start: int, device: torch.device) -> Tensor:
@@ -156,12 +158,33 @@ def _distances(queries: int, keys: int, start: int, device: torch.device) -> Ten
 
 def _waves(start: int, length: int, width: int, like: Tensor) -> Tensor:
     """sin and cos in turns: (length, width)."""
-    angles = _angles(start, length, width + width % 2, like)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
+    return _some(_wave_table, start, length, width, like)
 
 
-def _angles(start: int, length: int, width: int, like: Tensor) -> Tensor:
-    """t · 10000^{−2i/width} for t = start … start+length−1: (length, width/2)."""
-    rates = 10000.0 ** (-torch.arange(0, width, 2, device=like.device, dtype=torch.float32) / width)
-    places = torch.arange(start, start + length, device=like.device, dtype=torch.float32)
-    return (places[:, None] * rates).to(like.dtype)
+def _some(
+    table: Callable[[int, int, torch.dtype, torch.device], Tensor], start: int, length: int, width: int, like: Tensor
+) -> Tensor:
+    """Places `start` … of a table that is kept; of twice as many where it is too short."""
+    places = max(PLACES, 1 << (start + length - 1).bit_length())
+    return table(places, width, like.dtype, like.device)[start : start + length]
+
+
+@lru_cache(maxsize=16)
+def _wave_table(places: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        angles = _angles(places, width + width % 2, dtype, device)
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].contiguous()
+
+
+@lru_cache(maxsize=16)
+def _turn_table(places: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """cos and sin of each place's angles: (places, 2, width/2)."""
+    with torch.inference_mode(False):
+        angles = _angles(places, width, dtype, device)
+        return torch.stack([angles.cos(), angles.sin()], dim=1)
+
+
+def _angles(places: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """t · 10000^{−2i/width} for t = 0 …: (places, width/2)."""
+    rates = 10000.0 ** (-torch.arange(0, width, 2, device=device, dtype=torch.float32) / width)
+    return (torch.arange(places, device=device, dtype=torch.float32)[:, None] * rates).to(dtype)

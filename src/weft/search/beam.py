@@ -17,7 +17,7 @@ from torch import Tensor
 
 from weft.core.kinds import END, START, Hypothesis, S, Stepper
 from weft.search.rules import NEVER, Rules
-from weft.search.top import top
+from weft.search.top import top_next
 
 
 @dataclass
@@ -105,11 +105,8 @@ def _extend(
     now: _Open, log_probs: Tensor, rules: Rules, found: list[_Line], length_penalty: float
 ) -> tuple[_Open, Tensor]:
     """Every hypothesis by every symbol; the best that end are collected, the best K that do not go on."""
-    lines, width = now.total.shape
-    allowed = rules.apply(log_probs, now.written.flatten(0, 1), now.limits.repeat_interleave(width))
-    symbols = allowed.shape[1]
-    totals = (now.total[..., None] + allowed.view(lines, width, symbols)).flatten(1)  # (B, K·V)
-    best, place = top(totals, 2 * width)
+    (lines, width), symbols = now.total.shape, log_probs.shape[1]
+    best, place = top_next(now.total, log_probs, now.written, now.limits, rules, 2 * width)
     origin, symbol = place // symbols, place % symbols
     score = log_probs.view(lines, width * symbols).gather(1, place)
     ends = symbol == END

@@ -18,7 +18,7 @@ from weft.search import ctc
 from weft.search.beam import beam
 from weft.search.distinct import distinct
 from weft.search.rules import Rules, forbid_blanked
-from weft.search.sample import draws, greedy, nucleus, one_each
+from weft.search.sample import draws, nucleus, one_each
 
 Searched = Stepper[Any] | Aligner
 Source = Sequence[int] | Sequence[Sequence[int]]  # ids, or for an ensemble each model's
@@ -112,7 +112,7 @@ def _decode_batch(
         width = max(plan.width, plan.nbest)
         return beam(model, source, mask, limits, plan.rules, width, plan.length_penalty, plan.nbest)
     if plan.kind == "greedy":
-        return [[h] for h in one_each(model, source, mask, limits, plan.rules, greedy)]
+        return [[h] for h in one_each(model, source, mask, limits, plan.rules)]
     how = plan.temperature, plan.top_k, plan.top_p
     if plan.nbest > 1:
         random = [np.random.default_rng((plan.seed, line)) for line in lines]

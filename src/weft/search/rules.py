@@ -23,6 +23,10 @@ class Rules:
     prefix: tuple[int, ...] = ()
     no_repeat: int = 0
 
+    def are_plain(self, place: int, limits: Tensor) -> bool:
+        """Whether at this place nothing is forbidden but marks and specials other than END."""
+        return place >= len(self.prefix) and not self.no_repeat and not bool((limits <= place).any())
+
     def apply(self, log_probs: Tensor, written: Tensor, limits: Tensor) -> Tensor:
         """Log-probabilities (N, V) after `written` (N, t), with what is forbidden at −∞; `limits` (N,): the most."""
         place = written.shape[1]

@@ -16,13 +16,9 @@ from torch import Tensor
 
 from weft.core.kinds import END, START, Hypothesis, S, Stepper
 from weft.search.rules import NEVER, Rules
+from weft.search.top import top_next
 
 Choose = Callable[[Tensor, list[int]], Tensor]
-
-
-def greedy(log_probs: Tensor, lines: list[int]) -> Tensor:
-    """The most probable symbol."""
-    return log_probs.argmax(-1)
 
 
 @dataclass(frozen=True)
@@ -61,9 +57,9 @@ def draws(seed: int, lines: list[int], sample: int, temperature: float, top_k: i
 
 @torch.inference_mode()
 def one_each(
-    model: Stepper[S], source: Tensor, mask: Tensor, limits: Tensor, rules: Rules, choose: Choose
+    model: Stepper[S], source: Tensor, mask: Tensor, limits: Tensor, rules: Rules, choose: Choose | None = None
 ) -> list[Hypothesis]:
-    """One hypothesis for each line; lines that are finished leave the batch."""
+    """One hypothesis for each line, of chosen symbols or the most probable; lines that are finished leave the batch."""
     state = model.begin(source, mask)
     open_lines = list(range(source.shape[0]))
     y = torch.full((len(open_lines),), START, device=source.device)
@@ -71,7 +67,10 @@ def one_each(
     done: dict[int, Hypothesis] = {}
     while open_lines:
         log_probs, state = model.advance(y, state)
-        y = choose(rules.apply(log_probs, written, limits), open_lines)
+        if choose is None:
+            y = top_next(log_probs.new_zeros(len(y), 1), log_probs, written[:, None], limits, rules, 1)[1][:, 0]
+        else:
+            y = choose(rules.apply(log_probs, written, limits), open_lines)
         scores = torch.cat([scores, log_probs.gather(1, y[:, None])], 1)
         ended = (y == END).tolist()
         for row in (r for r, end in enumerate(ended) if end):

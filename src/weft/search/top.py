@@ -1,11 +1,15 @@
 """The largest of very many: what beam search asks of every step."""
 
-# B rows · C columns
+# B rows or lines · C columns · K hypotheses a line · V symbols
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from weft.core import native
+from weft.core.kinds import END
+from weft.search.rules import Rules
 
 BLOCK = 64
 WIDE = 4096  # columns from which on looking at blocks first is faster (docs/LOG.md, "Beam search")
@@ -28,3 +32,18 @@ def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     places = torch.cat([places, rest], dim=1)
     best, found = values.gather(1, places).topk(count, dim=1)
     return best, places.gather(1, found)
+
+
+def top_next(
+    total: Tensor, log_probs: Tensor, written: Tensor, limits: Tensor, rules: Rules, count: int
+) -> tuple[Tensor, Tensor]:
+    """Each line's best sums of a total (B, K) and what may follow (B·K, V), and their places in K·V: (B, count).
+
+    `written` is (B, K, t), `limits` (B,).
+    """
+    (lines, width), symbols, compiled = total.shape, log_probs.shape[1], native.pointwise()
+    known = log_probs.device.type == "cpu" and log_probs.dtype == torch.float32
+    if known and compiled is not None and count <= width * symbols and rules.are_plain(written.shape[2], limits):
+        return compiled.best(total, log_probs, END, rules.first_symbol, count)
+    allowed = rules.apply(log_probs, written.flatten(0, 1), limits.repeat_interleave(width))
+    return top((total[..., None] + allowed.view(lines, width, symbols)).flatten(1), count)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -17,6 +18,7 @@ from weft.learn.folder import RunFolder
 from weft.search.decode import Plan
 from weft.serve.predictor import Predictor
 
+Shown = Literal["text", "score", "each symbol's score"]
 FOLDER = "ctranslate2"  # within a run
 PATIENCE = 2.0  # a beam ends about where Weft's does (docs/LOG.md, "Engines")
 
@@ -24,7 +26,9 @@ PATIENCE = 2.0  # a beam ends about where Weft's does (docs/LOG.md, "Engines")
 class Translator:
     """One exported model; as many lines at once as there are threads, each with one (docs/LOG.md, "Engines")."""
 
-    def __init__(self, folder: Path, predictor: Predictor) -> None:
+    def __init__(self, folder: Path, predictor: Predictor, scored: bool = True) -> None:
+        """Unless `scored`, hypotheses come without their scores, which greedy search need not work out."""
+        self._scored = scored
         package, threads = exporting.the_package(), torch.get_num_threads()
         self._package = package.Translator(str(folder), device="cpu", inter_threads=threads, intra_threads=1)
         self._source, self._target = (exporting.names_of(t) for t in (predictor.source, predictor.target))
@@ -61,7 +65,7 @@ class Translator:
             max_input_length=0,
             max_decoding_length=max(limits),
             min_decoding_length=0,
-            return_scores=True,
+            return_scores=self._scored,
             asynchronous=True,
         )
         for place in sorted(range(len(lines)), key=lambda i: -len(lines[i])):
@@ -71,11 +75,11 @@ class Translator:
 
     def _hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
         """What is longer than its own line allows, and not only the longest, is cut."""
-        both = zip(result.hypotheses, result.scores, strict=True)
+        both = zip(result.hypotheses, result.scores or [math.nan] * len(result.hypotheses), strict=True)
         return [Hypothesis(tuple(self._ids[name] for name in names[:limit]), (), float(score)) for names, score in both]
 
 
-def why_not(predictor: Predictor, plan: Plan, each_symbol: bool) -> tuple[str, str] | None:
+def why_not(predictor: Predictor, plan: Plan, shown: Shown) -> tuple[str, str] | None:
     """What keeps CTranslate2 from answering this (what, what to do); None where it can."""
     found = exporting.unknown_part(predictor.spec)
     if found is not None:
@@ -84,17 +88,17 @@ def why_not(predictor: Predictor, plan: Plan, each_symbol: bool) -> tuple[str, s
         return "CTranslate2 predicts with one model, and here are several", "use --engine torch"
     if plan.kind == "sample":
         return "Weft samples with its own draws, which CTranslate2 has not", "leave --sample out, or use --engine torch"
-    if each_symbol:
+    if shown == "each symbol's score":
         return "CTranslate2 does not tell each symbol's score", "use --format text or tsv, or --engine torch"
     return None
 
 
-def translator(folder: RunFolder, predictor: Predictor) -> Translator:
+def translator(folder: RunFolder, predictor: Predictor, scored: bool = True) -> Translator:
     """The run's exported model; made if there is none, and anew, in its format, if the best weights are newer."""
     out = folder.path / FOLDER
     if not is_fresh(folder):
         exporting.export(predictor, folder.path, out, _facts(folder).get("format", "float32"))
-    return Translator(out, predictor)
+    return Translator(out, predictor, scored)
 
 
 def is_fresh(folder: RunFolder) -> bool:
@@ -111,8 +115,8 @@ def _facts(folder: RunFolder) -> dict[str, Any]:
     return known
 
 
-def pick(engine: str, folder: RunFolder, predictor: Predictor, plan: Plan, each_symbol: bool) -> Translator | None:
-    """The engine that the user asked for: None is torch.
+def pick(engine: str, folder: RunFolder, predictor: Predictor, plan: Plan, shown: Shown) -> Translator | None:
+    """The engine that the user asked for, to show so much of what it finds: None is torch.
 
     `auto` takes CTranslate2 where the run has been exported in the format that it was trained in, so that nothing is
     lost by it, and where it can answer.
@@ -120,7 +124,7 @@ def pick(engine: str, folder: RunFolder, predictor: Predictor, plan: Plan, each_
     auto = engine == "auto"
     if engine == "torch" or (auto and not (is_fresh(folder) and _facts(folder).get("format") == "float32")):
         return None
-    problem = why_not(predictor, plan, each_symbol)
+    problem = why_not(predictor, plan, shown)
     if problem is not None and auto:
         return None
     if problem is not None:
@@ -128,7 +132,7 @@ def pick(engine: str, folder: RunFolder, predictor: Predictor, plan: Plan, each_
     if auto and not exporting.is_installed():
         return None  # the run was exported elsewhere
     try:
-        return translator(folder, predictor)
+        return translator(folder, predictor, scored=shown != "text")
     except RuntimeError as reason:  # what CTranslate2 says of files that it cannot read
         what, where = f"the exported model is damaged: {reason}", str(folder.path / FOLDER)
         if not auto:

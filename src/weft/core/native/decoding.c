@@ -215,7 +215,7 @@ FAST static void look_at_source(const Step *s, const Own *o, int block, int64_t 
     float *scores = o->scores;
     for (int64_t one = from; one < to; one++) {
         const int64_t n = one / s->heads, h = one % s->heads, line = n / s->each;
-        const float *query = s->asked + (size_t)n * D + h * d;
+        const float *query = s->asked + (size_t)n * 3 * D + h * d; /* each row keeps to its own room */
         const size_t first = line * s->of_line + h * s->of_head;
         const float *keys = s->read[block].keys + first, *values = s->read[block].values + first;
         const uint8_t *mask = s->mask + line * s->mask_of_line;
@@ -244,7 +244,7 @@ static void steps_of(const Step *s, const Own *o) {
         look(s, o, look_back, b);
         make(s, o, &p->own_out, s->mixed, D, s->x, D, ADD);
         after(s, o, &p->own);
-        make(s, o, &p->cross_in, before(s, o, &p->cross), D, s->asked, D, PLAIN);
+        make(s, o, &p->cross_in, before(s, o, &p->cross), D, s->asked, 3 * D, PLAIN);
         look(s, o, look_at_source, b);
         make(s, o, &p->cross_out, s->mixed, D, s->x, D, ADD);
         after(s, o, &p->cross);

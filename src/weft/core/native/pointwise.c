@@ -1,4 +1,5 @@
-/* One pass over many values where torch takes several: dropout, and cross-entropy with its gradient.
+/* One pass over many values where torch takes several: dropout, cross-entropy with its gradient, log-softmax, and the
+   best of very many for a beam.
 
    Values are floats or, with `half`, bfloat16: the upper half of a float. Nothing here knows Python or torch:
    weft/core/native/__init__.py fills the jobs. */
@@ -143,3 +144,74 @@ FAST static void entropy_rows(const void *job, int64_t from, int64_t to) {
 }
 
 void weft_entropy(const Entropy *e) { in_parts(&e->team, entropy_rows, e, e->rows, e->rows * e->symbols); }
+
+/* ---- log-softmax of each row, in its place ---- */
+
+typedef struct {
+    Team team;
+    int64_t rows, symbols;
+    float *x; /* (rows, symbols) */
+} LogSoftmax;
+
+FAST static void log_softmax_rows(const void *job, int64_t from, int64_t to) {
+    const LogSoftmax *l = job;
+    const int V = (int)l->symbols;
+    for (int64_t r = from; r < to; r++) {
+        float *restrict x = l->x + (size_t)r * V;
+        float most = -3.4e38f, sum = 0.0f;
+#pragma omp simd reduction(max : most)
+        for (int i = 0; i < V; i++) most = x[i] > most ? x[i] : most;
+#pragma omp simd reduction(+ : sum)
+        for (int i = 0; i < V; i++) sum += exponential(x[i] - most);
+        const float total = most + __builtin_logf(sum);
+#pragma omp simd
+        for (int i = 0; i < V; i++) x[i] -= total;
+    }
+}
+
+void weft_log_softmax(const LogSoftmax *l) { in_parts(&l->team, log_softmax_rows, l, l->rows, l->rows * l->symbols); }
+
+/* ---- of each line the `count` best sums of a hypothesis's total and what it may say next, the best first ---- */
+
+enum { LOOK = 64 }; /* values of which the most is found before any is looked at */
+
+typedef struct {
+    Team team;
+    int64_t lines, width, symbols, count; /* hypotheses a line; how many are wanted of each line */
+    int64_t end, first;                   /* what may be said: `end`, and all symbols from `first` on */
+    const float *total, *said;            /* (lines, width), (lines, width, symbols) */
+    float *best;                          /* (lines, count); -inf where there are not so many */
+    int64_t *places;                      /* (lines, count): hypothesis * symbols + symbol */
+} Best;
+
+INLINE void enter(const Best *b, float *best, int64_t *places, float value, int64_t place) {
+    int64_t i = b->count - 1;
+    for (; i > 0 && value > best[i - 1]; i--) best[i] = best[i - 1], places[i] = places[i - 1];
+    best[i] = value, places[i] = place;
+}
+
+FAST static void best_of_lines(const void *job, int64_t from, int64_t to) {
+    const Best *b = job;
+    const int64_t V = b->symbols, last = b->count - 1;
+    for (int64_t line = from; line < to; line++) {
+        float *best = b->best + line * b->count;
+        int64_t *places = b->places + line * b->count;
+        for (int64_t i = 0; i <= last; i++) best[i] = -__builtin_inff(), places[i] = b->end;
+        for (int64_t k = 0; k < b->width; k++) {
+            const float *restrict x = b->said + (size_t)(line * b->width + k) * V;
+            const float total = b->total[line * b->width + k];
+            if (x[b->end] + total > best[last]) enter(b, best, places, x[b->end] + total, k * V + b->end);
+            for (int64_t start = b->first; start < V; start += LOOK) {
+                const int64_t stop = start + LOOK < V ? start + LOOK : V;
+                float most = -3.4e38f;
+#pragma omp simd reduction(max : most)
+                for (int64_t i = start; i < stop; i++) most = x[i] > most ? x[i] : most;
+                if (!(most + total > best[last])) continue;
+                for (int64_t i = start; i < stop; i++)
+                    if (x[i] + total > best[last]) enter(b, best, places, x[i] + total, k * V + i);
+            }
+        }
+    }
+}
+
+void weft_best(const Best *b) { in_parts(&b->team, best_of_lines, b, b->lines, b->lines * b->width * b->symbols); }

@@ -38,13 +38,37 @@ class Entropy(ctypes.Structure):
     )
 
 
+class LogSoftmax(ctypes.Structure):
+    """The struct of the same name in pointwise.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in TEAM),
+        ("rows", ctypes.c_int64),
+        ("symbols", ctypes.c_int64),
+        ("x", ctypes.c_void_p),
+    )
+
+
+class Best(ctypes.Structure):
+    """The struct of the same name in pointwise.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in TEAM),
+        *((name, ctypes.c_int64) for name in ("lines", "width", "symbols", "count", "end", "first")),
+        *((name, ctypes.c_void_p) for name in ("total", "said", "best", "places")),
+    )
+
+
 class Pointwise:
-    """Dropout and cross-entropy in one pass each, on values in float32 or bfloat16 that stand side by side."""
+    """One pass each, on values that stand side by side: float32, dropout and cross-entropy also bfloat16."""
 
     def __init__(self, library: ctypes.CDLL, tools: Tools) -> None:
         self._dropout, self._entropy = library.weft_dropout, library.weft_entropy
         self._dropout.argtypes, self._dropout.restype = [ctypes.POINTER(Dropout)], None
         self._entropy.argtypes, self._entropy.restype = [ctypes.POINTER(Entropy)], None
+        self._log_softmax, self._best = library.weft_log_softmax, library.weft_best
+        self._log_softmax.argtypes, self._log_softmax.restype = [ctypes.POINTER(LogSoftmax)], None
+        self._best.argtypes, self._best.restype = [ctypes.POINTER(Best)], None
         self._tools = tools
 
     def dropout(
@@ -77,3 +101,27 @@ class Pointwise:
         )  # fmt: skip
         self._entropy(ctypes.byref(job))
         return losses.sum(), gradients
+
+    def log_softmax(self, x: torch.Tensor) -> torch.Tensor:
+        """The log-softmax of each row of x (…, V), which is put in its place."""
+        rows, symbols = x.numel() // x.shape[-1], x.shape[-1]
+        job = LogSoftmax(*team(self._tools).values(), rows, symbols, x.data_ptr())
+        self._log_softmax(ctypes.byref(job))
+        return x
+
+    def best(
+        self, total: torch.Tensor, said: torch.Tensor, end: int, first: int, count: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The `count` best sums of total (B, K) and said (B·K, V), and where in K·V they are: (B, count) each.
+
+        Of the symbols only `end` and those from `first` on may be said.
+        """
+        (lines, width), symbols = total.shape, said.shape[1]
+        best, places = total.new_empty(lines, count), torch.empty(lines, count, dtype=torch.int64)
+        total, said = total.contiguous(), said.contiguous()
+        job = Best(
+            *team(self._tools).values(), lines, width, symbols, count, end, first,
+            total.data_ptr(), said.data_ptr(), best.data_ptr(), places.data_ptr(),
+        )  # fmt: skip
+        self._best(ctypes.byref(job))
+        return best, places
