@@ -113,11 +113,11 @@ def test_what_it_does_not_know_is_named(settings: dict[str, Any], part: str, tmp
 
 def test_what_it_cannot_answer_is_said(tmp_path: Path) -> None:
     made = predictor()
-    assert why_not(made, made.plan(Search(kind="beam")), each_symbol=False) is None
-    assert "symbol" in why_not(made, made.plan(Search(kind="beam")), each_symbol=True)[0]
-    assert "draws" in why_not(made, made.plan(Search(kind="sample")), each_symbol=False)[0]
+    assert why_not(made, made.plan(Search(kind="beam")), "text") is None
+    assert "symbol" in why_not(made, made.plan(Search(kind="beam")), "each symbol's score")[0]
+    assert "draws" in why_not(made, made.plan(Search(kind="sample")), "text")[0]
     made.join(predictor(), "other")
-    assert "one model" in why_not(made, made.plan(Search(kind="beam")), each_symbol=False)[0]
+    assert "one model" in why_not(made, made.plan(Search(kind="beam")), "text")[0]
 
 
 def test_the_command_line(weft: Weft, tmp_path: Path, tiny_run: Run) -> None:

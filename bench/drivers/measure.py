@@ -89,6 +89,7 @@ def run(
         one.add_argument("--out", type=Path, required=True)
         one.add_argument("--beam", type=int, required=True)
         one.add_argument("--batch", type=int, required=True)
+        one.add_argument("--length", type=int, help="every output has exactly so many symbols")
         add_arguments(one)
     options = parser.parse_args()
     if options.command == "train":

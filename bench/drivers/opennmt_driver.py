@@ -115,6 +115,8 @@ def translator(options: argparse.Namespace) -> Callable[[list[str]], list[str]]:
     (model,) = options.model_folder.glob("model_step_*.pt")
     words = ["-model", model, "-src", options.file, "-output", os.devnull]
     words += ["-beam_size", options.beam, "-batch_size", options.batch]
+    if options.length is not None:
+        words += ["-min_length", options.length, "-max_length", options.length]
     opt = translating._get_parser().parse_args([str(word) for word in words])
     ArgumentParser.validate_translate_opts(opt)
     ArgumentParser._get_all_transform_translate(opt)
