@@ -10,6 +10,7 @@ from torch import Tensor
 
 from weft.core.lines import Lines
 from weft.nn.cache import FIRST_ROOM, Cache
+from weft.nn.decoders.transformer import TransformerState
 
 
 def kept_of(lines: Lines, rows: list[int]) -> tuple[Lines, list[int] | None]:
@@ -92,3 +93,18 @@ def test_rows_stay_where_they_are_until_somebody_needs_them_settled() -> None:
     assert settled.origin is None
     keys, _ = settled.longer(1).put(0, *new(2, 2))
     assert torch.equal(keys[:, :, :1], first[[2, 0]])
+
+
+def test_lines_stay_where_they_are_until_somebody_needs_them_settled() -> None:
+    keys, mask = torch.randn(3, 2, 5, 3), torch.rand(3, 1, 1, 5) > 0.5
+    begun = TransformerState(((keys, keys + 1),), mask, Lines(3), Cache.start(3, 1, 2, keys))
+    left = begun.select(torch.tensor([0, 2])).select(torch.tensor([1, 1]))
+    assert left.source is begun.source
+    assert left.stored is not None
+    assert left.stored.tolist() == [2]
+    assert left.lines == Lines(1, 2)
+    settled = left.settled()
+    assert settled.stored is None
+    assert torch.equal(settled.source[0][0], keys[[2]])
+    assert torch.equal(settled.source[0][1], keys[[2]] + 1)
+    assert torch.equal(settled.mask, mask[[2]])

@@ -151,3 +151,14 @@ def test_where_fewer_may_be_said_than_are_wanted_the_rest_is_never_said() -> Non
     best, places = compiled.best(torch.zeros(1, 1), torch.tensor([[9.0, 8, 7, 1, 6, 2]]), 3, 5, 4)
     assert best.tolist() == [[2.0, 1.0, -torch.inf, -torch.inf]]
     assert places[0, :2].tolist() == [5, 3]
+
+
+@pytest.mark.parametrize(("lines", "queries", "keys", "width"), [(1, 1, 1, 1), (2, 5, 7, 33), (9, 3, 20, 512)])
+def test_additive_scores_are_torchs(lines: int, queries: int, keys: int, width: int) -> None:
+    compiled = native.pointwise()
+    assert compiled is not None
+    torch.manual_seed(lines)
+    asked, known, weight = torch.randn(queries, lines, width), torch.randn(lines, keys, width), torch.randn(width)
+    asked = asked.transpose(0, 1)
+    wanted = torch.tanh(asked[:, :, None] + known[:, None]) @ weight
+    torch.testing.assert_close(compiled.additive(asked, known, weight), wanted, rtol=1e-5, atol=1e-4)

@@ -171,7 +171,7 @@ def test_threads_do_not_touch_each_others_rows(rows: int) -> None:
             torch.set_num_threads(threads)
             own = room.clone()
             mask = torch.ones(rows, 7, dtype=torch.bool)
-            found += [compiled.step(x, blocks, Sight(source, mask, 1, own, length, origin)), own]
+            found += [compiled.step(x, blocks, Sight(source, mask, None, 1, own, length, origin)), own]
         torch.set_num_threads(before)
         assert torch.equal(found[0], found[2])
         assert torch.equal(found[1], found[3])

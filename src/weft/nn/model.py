@@ -89,10 +89,9 @@ class Seq2Seq(Model, Generic[S]):
 def _log_probs(fresh: Emission) -> Tensor:
     """The log-probabilities of an emission that nobody else will look at."""
     logits, compiled = fresh.logits, native.pointwise()
-    possible = logits.device.type == "cpu" and logits.dtype == torch.float32 and logits.is_contiguous()
-    if compiled is None or torch.is_grad_enabled() or not possible:
-        return fresh.log_probs
-    return compiled.log_softmax(logits)
+    if compiled is not None and native.is_plain(logits) and logits.is_contiguous():
+        return compiled.log_softmax(logits)
+    return fresh.log_probs
 
 
 class Aligned(Model):

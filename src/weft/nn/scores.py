@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from weft.core import native
 from weft.nn.fused import Sight
 
 
@@ -109,7 +110,10 @@ class Additive(Score):
         return out
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        fit = torch.tanh(self.of_query(query)[:, :, None] + keys[:, None])  # (B, T, S, D)
+        asked, compiled = self.of_query(query), native.pointwise()
+        if compiled is not None and native.is_plain(asked, keys, self.weight):
+            return compiled.additive(asked, keys, self.weight)
+        fit = torch.tanh(asked[:, :, None] + keys[:, None])  # (B, T, S, D)
         return torch.matmul(fit, self.weight)  # (B, T, S)
 
     def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:

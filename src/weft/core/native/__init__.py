@@ -15,7 +15,7 @@ from weft.core.native.library import built
 from weft.core.native.pointwise import Pointwise
 from weft.core.native.recurrence import ARRAYS, CELLS, SCORES, Recurrence
 
-__all__ = ["ARRAYS", "CELLS", "SCORES", "decoding", "pointwise", "reaches", "recurrence"]
+__all__ = ["ARRAYS", "CELLS", "SCORES", "decoding", "is_plain", "pointwise", "reaches", "recurrence"]
 
 
 @cache
@@ -42,3 +42,8 @@ def decoding() -> Decoding | None:
 def reaches(x: torch.Tensor) -> bool:
     """Whether the compiled passes are there and made for such values."""
     return x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16) and pointwise() is not None
+
+
+def is_plain(*arrays: torch.Tensor) -> bool:
+    """Whether all are floats on the CPU of which nobody wants gradients."""
+    return not torch.is_grad_enabled() and all(x.device.type == "cpu" and x.dtype == torch.float32 for x in arrays)

@@ -79,6 +79,7 @@ typedef struct {
     const Source *read;  /* (blocks) */
     const Norm *last;    /* after the last block, or missing */
     const uint8_t *mask; /* (lines, S) */
+    const int64_t *stored; /* (N / each) which line the rows look at, or missing: each their own */
     const float *cosines, *sines; /* (d / 2) the turn of this place, or missing */
     const float *bias;            /* (H, length) on the scores of what is written, or missing */
     float *room;                  /* (places, room_rows, blocks, 2, D) what was written, and room for this place */
@@ -214,7 +215,8 @@ FAST static void look_at_source(const Step *s, const Own *o, int block, int64_t 
     const float scale = 1.0f / __builtin_sqrtf((float)d);
     float *scores = o->scores;
     for (int64_t one = from; one < to; one++) {
-        const int64_t n = one / s->heads, h = one % s->heads, line = n / s->each;
+        const int64_t n = one / s->heads, h = one % s->heads;
+        const int64_t line = s->stored ? s->stored[n / s->each] : n / s->each;
         const float *query = s->asked + (size_t)n * 3 * D + h * d; /* each row keeps to its own room */
         const size_t first = line * s->of_line + h * s->of_head;
         const float *keys = s->read[block].keys + first, *values = s->read[block].values + first;

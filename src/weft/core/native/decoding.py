@@ -20,7 +20,7 @@ SIZES = (
 )  # fmt: skip
 STRIDES = ("of_line", "of_head", "of_place", "mask_of_line")
 ARRAYS = (
-    "parts", "read", "last", "mask", "cosines", "sines", "bias", "room", "origin", "x",
+    "parts", "read", "last", "mask", "stored", "cosines", "sines", "bias", "room", "origin", "x",
     "normed", "asked", "mixed", "wide", "scores",
 )  # fmt: skip
 
@@ -128,10 +128,11 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Sight:
-    """What a step looks at: the source's keys and values of each block (B, H, S, d), once for `each` rows."""
+    """What a step looks at: the source's keys and values of each block (lines, H, S, d), one line for `each` rows."""
 
     source: Sequence[tuple[Tensor, Tensor]]
-    mask: Tensor  # (B, …, S)
+    mask: Tensor  # (lines, …, S)
+    stored: Tensor | None  # (B,) which line the rows look at; None: each their own
     each: int
     room: Tensor  # (places, rows of it, blocks · 2 · D): what is written, and room for this place
     length: int  # with this place
@@ -172,7 +173,8 @@ class Decoding:
             *(keys.stride(i) for i in range(3)), sight.mask.stride(0),
             ctypes.addressof(blocks.parts), ctypes.addressof(read),
             None if blocks.last is None else ctypes.addressof(blocks.last),
-            sight.mask.data_ptr(), *((None, None) if sight.turn is None else (one.data_ptr() for one in sight.turn)),
+            sight.mask.data_ptr(), _place(sight.stored),
+            *((None, None) if sight.turn is None else (one.data_ptr() for one in sight.turn)),
             _place(sight.bias), sight.room.data_ptr(), _place(sight.origin), x.data_ptr(),
             *(one.data_ptr() for one in room),
         )  # fmt: skip

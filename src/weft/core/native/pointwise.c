@@ -1,5 +1,5 @@
-/* One pass over many values where torch takes several: dropout, cross-entropy with its gradient, log-softmax, and the
-   best of very many for a beam.
+/* One pass over many values where torch takes several: dropout, cross-entropy with its gradient, additive scores,
+   log-softmax, and the best of very many for a beam.
 
    Values are floats or, with `half`, bfloat16: the upper half of a float. Nothing here knows Python or torch:
    weft/core/native/__init__.py fills the jobs. */
@@ -144,6 +144,37 @@ FAST static void entropy_rows(const void *job, int64_t from, int64_t to) {
 }
 
 void weft_entropy(const Entropy *e) { in_parts(&e->team, entropy_rows, e, e->rows, e->rows * e->symbols); }
+
+/* ---- additive scores: wᵀ tanh(q + k) for each query of a line and each of its keys ---- */
+
+typedef struct {
+    Team team;
+    int64_t lines, queries, keys, width; /* queries and keys of a line */
+    const float *asked, *known, *weight; /* (lines, queries, width), (lines, keys, width), (width) */
+    float *scores;                       /* (lines, queries, keys) */
+} Additive;
+
+FAST static void additive_queries(const void *job, int64_t from, int64_t to) {
+    const Additive *a = job;
+    const int D = (int)a->width;
+    const float *restrict weight = a->weight;
+    for (int64_t one = from; one < to; one++) {
+        const float *restrict query = a->asked + (size_t)one * D;
+        const float *keys = a->known + (size_t)(one / a->queries) * a->keys * D;
+        for (int64_t i = 0; i < a->keys; i++) {
+            const float *restrict key = keys + (size_t)i * D;
+            float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+            for (int d = 0; d < D; d++) sum += weight[d] * hyperbolic(query[d] + key[d]);
+            a->scores[one * a->keys + i] = sum;
+        }
+    }
+}
+
+void weft_additive(const Additive *a) {
+    const int64_t count = a->lines * a->queries;
+    in_parts(&a->team, additive_queries, a, count, count * a->keys * a->width);
+}
 
 /* ---- log-softmax of each row, in its place ---- */
 

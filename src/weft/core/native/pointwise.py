@@ -38,6 +38,16 @@ class Entropy(ctypes.Structure):
     )
 
 
+class Additive(ctypes.Structure):
+    """The struct of the same name in pointwise.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in TEAM),
+        *((name, ctypes.c_int64) for name in ("lines", "queries", "keys", "width")),
+        *((name, ctypes.c_void_p) for name in ("asked", "known", "weight", "scores")),
+    )
+
+
 class LogSoftmax(ctypes.Structure):
     """The struct of the same name in pointwise.c."""
 
@@ -66,6 +76,8 @@ class Pointwise:
         self._dropout, self._entropy = library.weft_dropout, library.weft_entropy
         self._dropout.argtypes, self._dropout.restype = [ctypes.POINTER(Dropout)], None
         self._entropy.argtypes, self._entropy.restype = [ctypes.POINTER(Entropy)], None
+        self._additive = library.weft_additive
+        self._additive.argtypes, self._additive.restype = [ctypes.POINTER(Additive)], None
         self._log_softmax, self._best = library.weft_log_softmax, library.weft_best
         self._log_softmax.argtypes, self._log_softmax.restype = [ctypes.POINTER(LogSoftmax)], None
         self._best.argtypes, self._best.restype = [ctypes.POINTER(Best)], None
@@ -101,6 +113,18 @@ class Pointwise:
         )  # fmt: skip
         self._entropy(ctypes.byref(job))
         return losses.sum(), gradients
+
+    def additive(self, asked: torch.Tensor, known: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """wᵀ tanh(q + k) of each line's queries (B, T, D) and keys (B, S, D): (B, T, S)."""
+        (lines, queries, width), keys = asked.shape, known.shape[1]
+        scores = asked.new_empty(lines, queries, keys)
+        asked, known, weight = asked.contiguous(), known.contiguous(), weight.contiguous()
+        job = Additive(
+            *team(self._tools).values(), lines, queries, keys, width,
+            *(one.data_ptr() for one in (asked, known, weight, scores)),
+        )  # fmt: skip
+        self._additive(ctypes.byref(job))
+        return scores
 
     def log_softmax(self, x: torch.Tensor) -> torch.Tensor:
         """The log-softmax of each row of x (…, V), which is put in its place."""

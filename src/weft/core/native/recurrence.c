@@ -57,16 +57,6 @@ typedef struct {
 
 INLINE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
-INLINE float hyperbolic(float x) {
-    float q = x * x; /* near 0 the series, elsewhere the quotient */
-    float near = __builtin_fmaf(q, 62.0f / 2835.0f, -17.0f / 315.0f);
-    near = __builtin_fmaf(q, near, 2.0f / 15.0f);
-    near = __builtin_fmaf(q, near, -1.0f / 3.0f);
-    near = __builtin_fmaf(q * near, x, x);
-    float far = 1.0f - 2.0f / (1.0f + exponential(2.0f * x));
-    return q < 0.1f ? near : far;
-}
-
 /* ---- products: rows of `a` are `stride` apart; y (+)= a Wᵀ, and x (+)= a W ---- */
 
 static void times_transposed(const Job *j, const float *a, int stride, const float *w, int outputs, int inputs,

@@ -26,23 +26,34 @@ KeysValues = tuple[Tensor, Tensor]  # each (B, H, length, d)
 
 @dataclass(frozen=True)
 class TransformerState:
-    """For each block, the keys and values of the source, once a line, and of what each hypothesis has written."""
+    """For each block, the keys and values of the source, once a line, and of what each hypothesis has written.
+
+    When lines leave, their keys stay where they are: the compiled step knows where to read, others ask for `settled`.
+    """
 
     source: tuple[KeysValues, ...]
     mask: Tensor  # (B, 1, 1, S)
     lines: Lines
     written: Cache
+    stored: Tensor | None = None  # (B,) where each line stands in `source` and `mask`; None: at its own place
 
     @property
     def place(self) -> int:
         return self.written.length
 
     def select(self, rows: Tensor) -> TransformerState:
-        (lines, kept), written = self.lines.select(rows), self.written.select(rows)
-        if kept is None:
-            return replace(self, lines=lines, written=written)
-        source = tuple((keys[kept], values[kept]) for keys, values in self.source)
-        return TransformerState(source, self.mask[kept], lines, written)
+        (lines, kept), stored = self.lines.select(rows), self.stored
+        if kept is not None:
+            stored = kept if stored is None else stored[kept]
+        return replace(self, lines=lines, written=self.written.select(rows), stored=stored)
+
+    def settled(self) -> TransformerState:
+        """With every line and every hypothesis at its own place."""
+        written = self.written.settled()
+        if self.stored is None:
+            return replace(self, written=written)
+        source = tuple((keys[self.stored], values[self.stored]) for keys, values in self.source)
+        return TransformerState(source, self.mask[self.stored], self.lines, written)
 
 
 @dataclass(frozen=True)
@@ -96,11 +107,13 @@ class TransformerDecoder(nn.Module):
         if self.compiled is not None and not torch.is_grad_enabled() and not tracing():
             written = state.written.longer(1)
             return self._compiled_step(self.compiled, y, state, written), replace(state, written=written)
-        written = state.written.settled().longer(1)
+        state = state.settled()
+        written = state.written.longer(1)
         return self._advance(y[:, None], state, None, written)[:, 0], replace(state, written=written)
 
     def unroll(self, y: Tensor, state: TransformerState) -> Tensor:
-        written = state.written.settled().longer(y.shape[1]) if state.place else None
+        state = state.settled()
+        written = state.written.longer(y.shape[1]) if state.place else None
         return self._advance(y, state, causal(y.shape[1], state.place, y.device), written)
 
     def _advance(self, y: Tensor, state: TransformerState, visible: Tensor | None, written: Cache | None) -> Tensor:
@@ -115,8 +128,9 @@ class TransformerDecoder(nn.Module):
         x, positions, place = self.embed(y[:, None], state.place), self.embed.positions, state.place
         turn = positions.turns(place, 1, self.width // self.heads, x)
         bias = positions.bias(1, place + 1, place)
-        seen = Sight(state.source, state.mask, state.lines.each, written.room, written.length, written.origin, turn,
-                     None if bias is None else bias.contiguous())  # fmt: skip
+        written_in = (written.room, written.length, written.origin)
+        bias = None if bias is None else bias.contiguous()
+        seen = Sight(state.source, state.mask, state.stored, state.lines.each, *written_in, turn, bias)
         return compiled(x[:, 0], seen)
 
     def each_block(self) -> list[DecoderBlock]:
