@@ -68,6 +68,10 @@ def systems_of(model: str) -> dict[str, System]:
     return {"weft": System("weft", run), **engines, **others, **own}
 
 
+def chosen(model: str, options: argparse.Namespace) -> dict[str, System]:
+    return {name: one for name, one in systems_of(model).items() if name in (options.system or [name])}
+
+
 def export(run: Path) -> None:
     """The Transformer for CTranslate2, as Weft's engine and CTranslate2's own translator read it."""
     for kind in ("float32", "int8"):
@@ -134,7 +138,7 @@ def with_best_layout(found: dict[str, Figures], speed: str, best: Any) -> dict[s
 
 def measure(model: str, options: argparse.Namespace) -> dict[tuple[int, int], dict[str, Figures]]:
     """By task and system, all in turns."""
-    run, systems = folder_of(model, "weft"), systems_of(model)
+    run, systems = folder_of(model, "weft"), chosen(model, options)
     turns: dict[tuple[int, int], dict[str, list[Figures]]] = {task: {name: [] for name in systems} for task in TASKS}
     for round_ in range(options.rounds):
         for task, of_task in turns.items():
@@ -178,12 +182,14 @@ def row(name: str, done: dict[tuple[int, int], dict[str, Figures]]) -> list[str]
     return [*cells, f"{max(spreads):.0%}", f"{max(peaks):,.0f}"]
 
 
-def show(model: str, done: dict[tuple[int, int], dict[str, Figures]], speed: float) -> None:
+def show(
+    model: str, done: dict[tuple[int, int], dict[str, Figures]], speed: float, options: argparse.Namespace
+) -> None:
     columns = [model]
     for beam, batch in TASKS:
         search = "greedy" if beam == 1 else f"beam {beam}"
         columns += [f"{search}, lines/s", "tokens/s", "BLEU"] if batch == 64 else [f"{search}, one line, ms"]
-    systems, rows = systems_of(model), []
+    systems, rows = chosen(model, options), []
     known = {name: None for found in done.values() for name in found}
     for name in {**dict.fromkeys(systems), **known}:
         if name in known:
@@ -204,6 +210,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=1000)
     parser.add_argument("--quick", action="store_true", help="one round of 100 lines")
     parser.add_argument("--only", action="append", choices=["transformer", "lstm"])
+    parser.add_argument("--system", action="append", help="only this one, as the table names it; may be repeated")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.lines = 1, 100
@@ -216,7 +223,7 @@ def main() -> None:
         if model == "transformer":
             export(run)
         speed = matrix_speed()
-        show(model, measure(model, options), speed)
+        show(model, measure(model, options), speed, options)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from weft.serve.predictor import Predictor
 
 Shown = Literal["text", "score", "each symbol's score"]
 FOLDER = "ctranslate2"  # within a run
-PATIENCE = 2.0  # a beam ends about where Weft's does (docs/LOG.md, "Engines")
+PATIENCE, MANY_SYMBOLS = 2.0, 1000  # with fewer symbols END is often a second guess (docs/LOG.md, "Patience")
 
 
 class Translator:
@@ -33,6 +33,7 @@ class Translator:
         self._package = package.Translator(str(folder), device="cpu", inter_threads=threads, intra_threads=1)
         self._source, self._target = (exporting.names_of(t) for t in (predictor.source, predictor.target))
         self._ids = {name: place for place, name in enumerate(self._target)}
+        self._patience = PATIENCE if len(self._target) < MANY_SYMBOLS else 1.0  # a beam ends about where Weft's does
         self._never = [[name] for place, name in enumerate(self._target[: predictor.target.first]) if place != END]
 
     def decode(
@@ -57,7 +58,7 @@ class Translator:
             target_prefix=[prefix] * len(lines) if prefix else None,
             max_batch_size=batch_lines,
             beam_size=width,
-            patience=PATIENCE,
+            patience=self._patience,
             num_hypotheses=plan.nbest,
             length_penalty=plan.length_penalty if width > 1 else 1.0,
             no_repeat_ngram_size=plan.rules.no_repeat,
