@@ -58,6 +58,11 @@ class MultiHead(nn.Module):
         query, key, value = (self.split(one) for one in found)
         return query, key, value
 
+    def joint(self) -> tuple[Tensor, Tensor]:
+        """The matrix and the bias of query, key and value in one."""
+        layers = (self.query, self.key, self.value)
+        return torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
+
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:
         """Split queries, keys and values to the output (B, T, D).
 

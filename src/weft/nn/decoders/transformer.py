@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,14 +12,13 @@ from torch import Tensor, nn
 from weft.core.kinds import Memory
 from weft.core.lines import Lines
 from weft.core.masks import biased, causal
-from weft.core.native.decoding import Sight
+from weft.core.native.decoding import Block, Blocks, Decoding, Norm, Panels, Sight
 from weft.core.trace import tracing
 from weft.nn.cache import Cache
 from weft.nn.embed import Embed
 from weft.nn.multihead import Around, FeedForward, MultiHead, last_norm, together
 from weft.nn.positions import NoPositions
 
-CompiledBlocks = Callable[[Tensor, Sight], Tensor]
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, length, d)
 
 
@@ -91,7 +89,7 @@ class TransformerDecoder(nn.Module):
     def __init__(self, embed: Embed, blocks: list[DecoderBlock], width: int, norm: str) -> None:
         super().__init__()
         self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), last_norm(width, norm), width
-        self.compiled: CompiledBlocks | None = None  # where a model only predicts, see weft/nn/packed.py
+        self.compiled: tuple[Decoding, Blocks] | None = None  # where a model only predicts, see weft/nn/packed.py
 
     @property
     def heads(self) -> int:
@@ -106,7 +104,7 @@ class TransformerDecoder(nn.Module):
     def step(self, y: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         if self.compiled is not None and not torch.is_grad_enabled() and not tracing():
             written = state.written.longer(1)
-            return self._compiled_step(self.compiled, y, state, written), replace(state, written=written)
+            return self._compiled_step(*self.compiled, y, state, written), replace(state, written=written)
         state = state.settled()
         written = state.written.longer(1)
         return self._advance(y[:, None], state, None, written)[:, 0], replace(state, written=written)
@@ -124,14 +122,26 @@ class TransformerDecoder(nn.Module):
         out: Tensor = self.norm(x)
         return out
 
-    def _compiled_step(self, compiled: CompiledBlocks, y: Tensor, state: TransformerState, written: Cache) -> Tensor:
+    def pack(self, compiled: Decoding) -> set[nn.Module]:
+        """Take steps in compiled code from now on, where it knows this attention."""
+        blocks = self.each_block()
+        if not all(block.own.fused and block.cross.fused for block in blocks):
+            return set()
+        last, around = _norm(self.norm) if isinstance(self.norm, nn.LayerNorm) else None, blocks[0].around_own
+        packed = [_packed(block) for block in blocks]
+        self.compiled = compiled, Blocks(packed, last, self.heads, around.first, around.norm.eps)
+        return {layer for block in blocks for layer in (*block.own.modules(), *_layers(block))}
+
+    def _compiled_step(
+        self, compiled: Decoding, blocks: Blocks, y: Tensor, state: TransformerState, written: Cache
+    ) -> Tensor:
         x, positions, place = self.embed(y[:, None], state.place), self.embed.positions, state.place
         turn = positions.turns(place, 1, self.width // self.heads, x)
         bias = positions.bias(1, place + 1, place)
         written_in = (written.room, written.length, written.origin)
         bias = None if bias is None else bias.contiguous()
         seen = Sight(state.source, state.mask, state.stored, state.lines.each, *written_in, turn, bias)
-        return compiled(x[:, 0], seen)
+        return compiled.step(x[:, 0], blocks, seen)
 
     def each_block(self) -> list[DecoderBlock]:
         return [block for block in self.blocks if isinstance(block, DecoderBlock)]
@@ -142,3 +152,18 @@ def _of_source(states: Tensor, looks: list[MultiHead]) -> tuple[KeysValues, ...]
     found = together(states, *(layer for look in looks for layer in (look.key, look.value)))
     split = [looks[0].split(one) for one in found]
     return tuple(zip(split[::2], split[1::2], strict=True))
+
+
+def _layers(block: DecoderBlock) -> list[nn.Linear]:
+    """What the compiled step multiplies with, but for queries, keys and values of what is written."""
+    feed = [layer for layer in block.feed if isinstance(layer, nn.Linear)]
+    return [block.own.out, block.cross.query, block.cross.out, *feed]
+
+
+def _packed(block: DecoderBlock) -> Block:
+    panels = [Panels(*block.own.joint()), *(Panels(one.weight, one.bias) for one in _layers(block))]
+    return Block(panels, [_norm(around.norm) for around in (block.around_own, block.around_cross, block.around_feed)])
+
+
+def _norm(norm: nn.LayerNorm) -> Norm:
+    return Norm(norm.weight.detach(), norm.bias.detach())
