@@ -131,7 +131,7 @@ def with_best_layout(found: dict[str, Figures], speed: str, best: Any) -> dict[s
     made = dict(found)
     for kind in ("float32", "int8"):
         own = [found[name] for layout in LAYOUTS if (name := f"ctranslate2, {kind}, {layout}") in found]
-        if own:
+        if len(own) == len(LAYOUTS):
             made[f"ctranslate2, {kind}"] = best(own, key=lambda figures: middle(figures[speed]))
     return made
 
