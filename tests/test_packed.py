@@ -48,6 +48,23 @@ def test_its_weights_can_still_be_read_and_learned_from() -> None:
     assert all(p.grad is not None for name, p in made.named_parameters() if "head" in name)
 
 
+@needs
+def test_unpacked_it_says_what_its_weights_say_now() -> None:
+    made = model()
+    with torch.inference_mode():
+        with packed.packed(made):
+            before = made(batch(3)).logits
+            assert made.decoder.compiled is not None
+        assert made.decoder.compiled is None
+        assert not any(isinstance(module.__dict__.get("forward"), packed.Packed) for module in made.modules())
+        for parameter in made.parameters():
+            parameter.mul_(1.5)
+        plain = made(batch(3)).logits
+        assert not torch.allclose(plain, before)
+        with packed.packed(made):
+            assert torch.allclose(made(batch(3)).logits, plain, atol=1e-3)
+
+
 def test_small_matrices_and_plain_torch_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     small = assemble(compose(("flag", {})).spec, 20, 20)
     packed.pack(small)

@@ -15,6 +15,7 @@ from weft.data.batches import by_length
 from weft.data.tokens import Tokeniser
 from weft.learn.objectives import CrossEntropy, Ctc
 from weft.nn.model import Aligned, Model
+from weft.nn.packed import packed
 from weft.score.metrics import score
 from weft.search.decode import Plan, Searched, decode
 
@@ -89,9 +90,11 @@ class Validator:
         model.eval()
         try:
             longest = self._soon_after_targets(plan) if cut else None
-            found = decode(cast(Searched, model), self.sources, plan, device, longest=longest, tick=tick)
+            with packed(model):
+                found = decode(cast(Searched, model), self.sources, plan, device, longest=longest, tick=tick)
+                metrics = self.forced(model, device)
             outputs = [self.tokeniser.decode(best[0].ids) for best in found]
-            metrics = {**self.forced(model, device), **score(outputs, [[pair.target] for pair in self.pairs])}
+            metrics |= score(outputs, [[pair.target] for pair in self.pairs])
         finally:
             model.train(training)
         return Evaluation(metrics, outputs, len(self.pairs))

@@ -2,11 +2,13 @@
 
 With few rows, as in decoding, such products are up to twice as fast as torch's, and a step of a decoder takes one call
 instead of a hundred (docs/LOG.md, "A step in one call"). A packed model keeps its parameters, but what is written into
-them later has no effect on what it says.
+them has no effect on what it says until it is unpacked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -62,6 +64,26 @@ def pack(model: nn.Module) -> None:
             place.product = Packed(compiled, module.weight, module.bias)
         elif isinstance(module, Packs):
             done |= module.pack(compiled)
+
+
+@contextmanager
+def packed(model: nn.Module) -> Iterator[None]:
+    """Packed for a while, with the weights of now."""
+    pack(model)
+    try:
+        yield
+    finally:
+        unpack(model)
+
+
+def unpack(model: nn.Module) -> None:
+    """As it was before `pack`."""
+    for module in model.modules():
+        for name in ("forward", "product"):
+            module.__dict__.pop(name, None)  # what the class says holds again
+        for name in ("joined", "compiled"):
+            if name in module.__dict__:
+                setattr(module, name, None)
 
 
 def _is_large(weight: Tensor) -> bool:
