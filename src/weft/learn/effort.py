@@ -32,12 +32,17 @@ class Effort:
         return THERE_AND_BACK * (read + self.writing * batch.target_tokens)
 
 
+def share(operations: float, seconds: float, most: float) -> float:
+    """Of the matrix speed; that may have been measured while others wanted the cores, so it is at most all of it."""
+    return min(1.0, operations / max(1e-9, seconds) / most)
+
+
 def limits(progress: Progress, most: float) -> tuple[dict[str, float], str]:
     """Where a run's time went, in shares; and what to change for it to go faster."""
     total = max(1e-9, progress.seconds)
     seconds = {**progress.spent, "learning": progress.spent.get("steps", 0.0) - progress.spent.get("batches", 0.0)}
     spent = {name: round(seconds.get(name, 0.0) / total, 3) for name in ("learning", "batches", "validation", "saving")}
-    effort = progress.operations / max(1e-9, seconds["learning"]) / most
+    effort = share(progress.operations, seconds["learning"], most)
     if spent["validation"] + spent["saving"] > 0.25:
         return spent, "validation and saving: lower train.evaluations or train.valid_pairs"
     if spent["batches"] > 0.1:
