@@ -8,7 +8,7 @@ import pytest
 
 from weft.api import Run
 from weft.core.kinds import Batch
-from weft.learn.effort import Effort, limits, share
+from weft.learn.effort import Effort, limits, share_of_speed
 from weft.learn.progress import Progress
 from weft.learn.report import describe
 from weft.nn.assemble import assemble
@@ -65,5 +65,5 @@ def test_what_limits_a_run_is_told_with_what_would_help(spent: dict[str, float],
 
 
 def test_nobody_is_faster_than_the_machine() -> None:
-    assert share(50e9, 1.0, 100e9) == 0.5
-    assert share(154e9, 1.0, 100e9) == 1.0, "the machine was measured while others wanted its cores"
+    assert share_of_speed(50e9, 1.0, 100e9) == 0.5
+    assert share_of_speed(154e9, 1.0, 100e9) == 1.0, "the machine was measured while others wanted its cores"

@@ -32,7 +32,7 @@ class Effort:
         return THERE_AND_BACK * (read + self.writing * batch.target_tokens)
 
 
-def share(operations: float, seconds: float, most: float) -> float:
+def share_of_speed(operations: float, seconds: float, most: float) -> float:
     """Of the matrix speed; that may have been measured while others wanted the cores, so it is at most all of it."""
     return min(1.0, operations / max(1e-9, seconds) / most)
 
@@ -42,7 +42,7 @@ def limits(progress: Progress, most: float) -> tuple[dict[str, float], str]:
     total = max(1e-9, progress.seconds)
     seconds = {**progress.spent, "learning": progress.spent.get("steps", 0.0) - progress.spent.get("batches", 0.0)}
     spent = {name: round(seconds.get(name, 0.0) / total, 3) for name in ("learning", "batches", "validation", "saving")}
-    effort = share(progress.operations, seconds["learning"], most)
+    effort = share_of_speed(progress.operations, seconds["learning"], most)
     if spent["validation"] + spent["saving"] > 0.25:
         return spent, "validation and saving: lower train.evaluations or train.valid_pairs"
     if spent["batches"] > 0.1:

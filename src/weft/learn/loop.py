@@ -23,7 +23,7 @@ from weft.data.corpus import Corpus
 from weft.learn import snapshot
 from weft.learn.budget import Budget, rate_at
 from weft.learn.checkpoint import Checkpoint
-from weft.learn.effort import Effort, share
+from weft.learn.effort import Effort, share_of_speed
 from weft.learn.feeding import Feeding
 from weft.learn.folder import RunFolder
 from weft.learn.objectives import OBJECTIVES
@@ -261,7 +261,7 @@ class Trainer:
             "rate": self.optimiser.param_groups[0]["lr"],
             "gradient": window.gradient / window.steps,
             "tokens_per_second": round(window.count / max(1e-9, window.seconds)),
-            "effort": round(share(window.operations, window.seconds, self.effort.most), 3),
+            "effort": round(share_of_speed(window.operations, window.seconds, self.effort.most), 3),
             "seconds": round(self.progress.seconds, 2),
             "share": round(share, 4),
         }
