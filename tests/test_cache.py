@@ -108,3 +108,24 @@ def test_lines_stay_where_they_are_until_somebody_needs_them_settled() -> None:
     assert torch.equal(settled.source[0][0], keys[[2]])
     assert torch.equal(settled.source[0][1], keys[[2]] + 1)
     assert torch.equal(settled.mask, mask[[2]])
+
+
+def test_rows_that_left_are_dropped_where_room_is_made_anyway() -> None:
+    cache = Cache.start(6, 1, 2, torch.empty(6, 2, 5, 3)).longer(1)
+    first = cache.put(0, *new(6, 1))[0].clone()
+    cache = cache.select(torch.tensor([4, 1]))
+    for _ in range(FIRST_ROOM - 1):
+        cache = cache.longer(1)
+    assert cache.room.shape[:2] == (FIRST_ROOM, 6)
+    cache = cache.longer(1)
+    assert cache.room.shape[:2] == (2 * FIRST_ROOM, 2)
+    keys, _ = cache.put(0, *new(2, 2))
+    assert torch.equal(keys[:, :, :1], first[[4, 1]])
+
+
+def test_room_grows_only_where_it_is_too_short() -> None:
+    cache = Cache.start(2, 1, 2, torch.empty(2, 2, 5, 3))
+    with torch.inference_mode(False), torch.enable_grad():
+        for _ in range(FIRST_ROOM):
+            cache = cache.longer(1)
+    assert cache.room.shape[0] == FIRST_ROOM

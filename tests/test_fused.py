@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import subprocess
@@ -219,3 +220,13 @@ def test_without_the_library_there_is_plain_torch(monkeypatch: pytest.MonkeyPatc
         assert native.pointwise() is None
         assert native.decoding() is None
     forget()
+
+
+def test_a_library_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget()
+    monkeypatch.setattr(native, "recurrence_jobs", ())
+    monkeypatch.setattr(native, "pointwise_jobs", ())
+    monkeypatch.setattr(native, "decoding_jobs", ())
+    assert (native.recurrence(), native.pointwise(), native.decoding()) == (None, None, None)
+    forget()
+    assert not library.agrees(ctypes.CDLL(None), "decoding")

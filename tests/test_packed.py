@@ -54,8 +54,8 @@ def test_unpacked_it_says_what_its_weights_say_now() -> None:
     with torch.inference_mode():
         with packed.packed(made):
             before = made(batch(3)).logits
-            assert made.decoder.compiled is not None
-        assert made.decoder.compiled is None
+            assert made.decoder.packed is not None
+        assert made.decoder.packed is None
         assert not any(isinstance(module.__dict__.get("forward"), packed.Packed) for module in made.modules())
         for parameter in made.parameters():
             parameter.mul_(1.5)
@@ -63,6 +63,26 @@ def test_unpacked_it_says_what_its_weights_say_now() -> None:
         assert not torch.allclose(plain, before)
         with packed.packed(made):
             assert torch.allclose(made(batch(3)).logits, plain, atol=1e-3)
+
+
+@needs
+def test_what_is_packed_already_stays_so() -> None:
+    made = model()
+    packed.pack(made)
+    with packed.packed(made):
+        pass
+    assert made.decoder.packed is not None
+    assert isinstance(made.head.product, packed.Packed)
+
+
+@needs
+def test_what_panels_are_not_made_for_is_computed_as_ever() -> None:
+    layer = nn.Linear(8, 16)
+    one = packed.Packed(native.decoding(), layer.weight, layer.bias)
+    x = torch.randn(3, 8)
+    assert torch.allclose(one(x), layer(x))
+    with torch.inference_mode(), pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        one(x[:, :6])
 
 
 def test_small_matrices_and_plain_torch_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

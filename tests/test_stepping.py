@@ -66,10 +66,10 @@ def said(made: TransformerDecoder, selections: list[list[int] | None], read: Mem
 
 def both(made: TransformerDecoder, selections: list[list[int] | None], read: Memory | None = None) -> None:
     read = memory(made.width) if read is None else read
-    assert made.compiled is not None
-    compiled, made.compiled = made.compiled, None
+    assert made.packed is not None
+    packed, made.packed = made.packed, None
     plain = said(made, selections, read)
-    made.compiled = compiled
+    made.packed = packed
     torch.testing.assert_close(said(made, selections, read), plain, atol=1e-5, rtol=1e-4)
 
 
@@ -124,7 +124,7 @@ def test_what_is_traced_runs_in_the_open() -> None:
 
 
 def test_other_scores_have_no_compiled_step() -> None:
-    assert decoder(attention={"score": "additive"}).compiled is None
+    assert decoder(attention={"score": "additive"}).packed is None
 
 
 @pytest.mark.parametrize("lanes", [8, 16])

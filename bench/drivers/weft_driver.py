@@ -14,6 +14,7 @@ from torch import Tensor
 
 import weft
 from weft import Pair
+from weft.core import memory
 from weft.core.kinds import END
 from weft.serve.ctranslate2 import Translator
 
@@ -36,6 +37,7 @@ def never_end(model: Any) -> None:
 
 def translator(options: argparse.Namespace) -> Callable[[list[str]], list[str]]:
     run = weft.load(options.model_folder)
+    memory.keep()  # as the command does
     predictor = run.predictor
     if options.exported is not None:
         predictor.engine = Translator(options.exported, predictor, scored=False)

@@ -42,10 +42,12 @@ def evaluate(
       weft evaluate my-run test.tsv --against other-run
     """
     from weft.api import load
+    from weft.core import memory
     from weft.data.pairs import Columns, Reading, read_pairs
 
     search = search_changes(beam, greedy, False, {})
     loaded = load(run, *(with_ or ()))
+    memory.keep()
     own = loaded.columns
     asked = [common.column(c) for c in (source, target, features, tag)]
     columns = Columns(*(new if new is not None else old for new, old in zip(asked, _fields(own))))

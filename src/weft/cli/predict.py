@@ -67,6 +67,7 @@ def predict(
       weft predict my-run new.txt --with my-run-2 --with my-run-3
     """
     from weft.api import load
+    from weft.core import memory
     from weft.core.errors import UserError
     from weft.data.formats import kind_of
     from weft.data.pairs import read_inputs
@@ -79,6 +80,7 @@ def predict(
     if nbest > 1 and format == "text":
         raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")
     loaded = load(run, *(with_ or ()))
+    memory.keep()
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     changes = search_changes(beam, greedy, sample, sampling)
     search = loaded.search(changes)

@@ -40,28 +40,32 @@ class Cache:
 
     def settled(self) -> Cache:
         """With the places of each hypothesis in its own row, and no other rows."""
-        if self.origin is None:
-            return self
-        (capacity, rows, size), hypotheses = self.room.shape, self.origin.shape[1]
-        made = self.room.new_empty(capacity, hypotheses, size)
-        if self.length:
-            places = torch.arange(self.length, device=made.device)[:, None] * rows + self.origin  # (t, N)
-            flat = self.room.view(-1, size)
-            made[: self.length] = flat.index_select(0, places.flatten()).view(self.length, hypotheses, size)
-        return replace(self, room=made, filled=[self.length], origin=None)
+        return self if self.origin is None else self._moved(self.room.shape[0])
 
     def longer(self, places: int) -> Cache:
         """With room for some more places, which `put` or the compiled step fills."""
-        length, origin = self.length + places, self.origin
+        length, capacity = self.length + places, self.room.shape[0]
+        if self.filled[0] != self.length or length > capacity or torch.is_grad_enabled():
+            moved = self._moved(capacity if length <= capacity else max(length, 2 * capacity))
+            return replace(moved, length=length, filled=[length])
+        self.filled[0], origin = length, self.origin
         if origin is not None:
             own = torch.arange(origin.shape[1], device=origin.device).expand(places, -1)
             origin = torch.cat([origin, own])
-        if self.filled[0] == self.length and length <= self.room.shape[0] and not torch.is_grad_enabled():
-            self.filled[0] = length
-            return replace(self, length=length, origin=origin)
-        room = self.room.new_empty(max(length, 2 * self.room.shape[0]), *self.room.shape[1:])
-        room[: self.length] = self.room[: self.length]
-        return replace(self, room=room, length=length, filled=[length], origin=origin)
+        return replace(self, length=length, origin=origin)
+
+    def _moved(self, capacity: int) -> Cache:
+        """In room of its own for so many places, each hypothesis in its own row."""
+        (_, rows, size), length = self.room.shape, self.length
+        if self.origin is None:
+            room = self.room.new_empty(capacity, rows, size)
+            room[:length] = self.room[:length]
+        else:
+            room = self.room.new_empty(capacity, self.origin.shape[1], size)
+            places = torch.arange(length, device=room.device)[:, None] * rows + self.origin  # (t, N)
+            found = self.room.view(-1, size).index_select(0, places.flatten())
+            room[:length] = found.view(length, *room.shape[1:])
+        return replace(self, room=room, filled=[length], origin=None)
 
     def put(self, block: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """New keys and values (N, H, T, d) of one block in their place; all of that block (N, H, length, d).

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 
 from weft.core.masks import hide
+from weft.core.native.decoding import Decoding
 from weft.core.trace import note, tracing
 from weft.nn.dropout import Dropout
+from weft.nn.panels import Packed
 from weft.nn.scores import Scaled, Score
 from weft.nn.weighers import Weigher, softmax
 
@@ -62,6 +64,17 @@ class MultiHead(nn.Module):
         """The matrix and the bias of query, key and value in one."""
         layers = (self.query, self.key, self.value)
         return torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
+
+    @torch.no_grad()
+    def pack(self, compiled: Decoding) -> set[nn.Module]:
+        """Make query, key and value by one product from now on, where they are of the same places."""
+        if self.query.in_features != self.key.in_features:
+            return set()
+        self.joined = Packed(compiled, *self.joint())
+        return {self.query, self.key, self.value}
+
+    def unpack(self) -> None:
+        self.joined = None
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:
         """Split queries, keys and values to the output (B, T, D).

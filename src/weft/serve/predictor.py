@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from weft.core import memory
 from weft.core.errors import UserError
 from weft.core.kinds import UNKNOWN, Batch, Emission, Hypothesis, Pair
 from weft.core.trace import trace
@@ -104,7 +103,6 @@ class Predictor:
         snapshot.put_weights(best_weights(folder), model)
         made = cls(spec, source, target, model.to(device).eval(), device)
         pack(model)
-        memory.keep()
         for member in [] if alone else folder.trained_members():
             made.join(cls.load(member.path), str(member.path))
         return made

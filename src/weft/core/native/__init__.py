@@ -1,7 +1,7 @@
 """What is compiled, if it was built, with the tools that torch brings: its BLAS and its threads.
 
-`recurrence()`, `pointwise()` and `decoding()` are None where they could not be built and with `WEFT_NATIVE=0`, the
-first also where torch has another BLAS: plain torch then does the same, slower.
+`recurrence()`, `pointwise()` and `decoding()` are None where they could not be built, or were from another source, and
+with `WEFT_NATIVE=0`, the first also where torch has another BLAS: plain torch then does the same, slower.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from functools import cache
 
 import torch
 
+from weft.core.native.decoding import JOBS as decoding_jobs
 from weft.core.native.decoding import Decoding
-from weft.core.native.library import built
+from weft.core.native.library import agrees, built
+from weft.core.native.pointwise import JOBS as pointwise_jobs
 from weft.core.native.pointwise import Pointwise
 from weft.core.native.recurrence import ARRAYS, CELLS, SCORES, Recurrence
+from weft.core.native.recurrence import JOBS as recurrence_jobs
 
 __all__ = ["ARRAYS", "CELLS", "SCORES", "decoding", "is_plain", "pointwise", "reaches", "recurrence"]
 
@@ -22,21 +25,23 @@ __all__ = ["ARRAYS", "CELLS", "SCORES", "decoding", "is_plain", "pointwise", "re
 def recurrence() -> Recurrence | None:
     """The compiled recurrence, or None."""
     found = built()
-    return None if found is None or found[1]["product"] is None else Recurrence(*found)
+    if found is None or found[1]["product"] is None or not agrees(found[0], "recurrence", *recurrence_jobs):
+        return None
+    return Recurrence(*found)
 
 
 @cache
 def pointwise() -> Pointwise | None:
     """The compiled passes over values, or None."""
     found = built()
-    return None if found is None else Pointwise(*found)
+    return Pointwise(*found) if found is not None and agrees(found[0], "pointwise", *pointwise_jobs) else None
 
 
 @cache
 def decoding() -> Decoding | None:
     """The compiled step of a Transformer's decoder and its products, or None."""
     found = built()
-    return None if found is None else Decoding(*found)
+    return Decoding(*found) if found is not None and agrees(found[0], "decoding", *decoding_jobs) else None
 
 
 def reaches(x: torch.Tensor) -> bool:

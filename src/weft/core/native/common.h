@@ -11,16 +11,6 @@
 #define FAST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define FAST
-INLINE float hyperbolic(float x) {
-    float q = x * x; /* near 0 the series, elsewhere the quotient */
-    float near = __builtin_fmaf(q, 62.0f / 2835.0f, -17.0f / 315.0f);
-    near = __builtin_fmaf(q, near, 2.0f / 15.0f);
-    near = __builtin_fmaf(q, near, -1.0f / 3.0f);
-    near = __builtin_fmaf(q * near, x, x);
-    float far = 1.0f - 2.0f / (1.0f + exponential(2.0f * x));
-    return q < 0.1f ? near : far;
-}
-
 #endif
 #define INLINE static inline __attribute__((always_inline))
 

@@ -2,7 +2,7 @@
 
    With many rows each thread takes some of them through the whole step; with few, threads share each product's outputs
    and wait for each other after it. What a row becomes does not depend on that, nor on the rows beside it.
-   Nothing here knows Python or torch: weft/core/native/__init__.py fills the jobs. The equations are in
+   Nothing here knows Python or torch: weft/core/native/decoding.py fills the jobs. The equations are in
    weft/nn/decoders/transformer.py and multihead.py.
 
    N rows, D width, H heads of width d, S source length, F inner width */
@@ -109,7 +109,7 @@ static void make(const Step *s, const Own *o, const Map *m, const float *x, int6
 FAST static void normalise(const Step *s, const Norm *n, const float *from, float *to, int64_t row, int64_t rows) {
     const int D = s->width;
     for (int64_t r = row; r < row + rows; r++) {
-        const float *restrict x = from + (size_t)r * D;
+        const float *x = from + (size_t)r * D; /* y may be x */
         float *y = to + (size_t)r * D;
         float sum = 0.0f, squares = 0.0f;
 #pragma omp simd reduction(+ : sum)
@@ -274,3 +274,5 @@ void weft_step(const Step *s) {
     } else
         s->team.parallel(take_step, (void *)s, 0, 0);
 }
+
+int64_t weft_decoding_size(void) { return sizeof(Product) + sizeof(Block) + sizeof(Source) + sizeof(Step); }

@@ -75,6 +75,9 @@ class _Step(ctypes.Structure):
     )
 
 
+JOBS = (_Product, _Block, _Source, _Step)
+
+
 class Panels:
     """A matrix (O, I) and a bias (O) in panels: sixteen outputs of an input side by side."""
 

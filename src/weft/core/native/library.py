@@ -34,6 +34,16 @@ def built() -> tuple[ctypes.CDLL, Tools] | None:
     return library, tools
 
 
+def agrees(library: ctypes.CDLL, part: str, *jobs: type[ctypes.Structure]) -> bool:
+    """Whether the library was built from the source of now: its part has jobs of these sizes."""
+    try:
+        size = getattr(library, f"weft_{part}_size")
+    except AttributeError:
+        return False
+    size.restype = ctypes.c_int64
+    return bool(size() == sum(ctypes.sizeof(job) for job in jobs))
+
+
 def team(tools: Tools) -> Tools:
     """Torch's threads as a job takes them; with one thread there is no team."""
     return {name: tools[name] if name != "parallel" or torch.get_num_threads() > 1 else None for name in TEAM}

@@ -2,7 +2,7 @@
    log-softmax, and the best of very many for a beam.
 
    Values are floats or, with `half`, bfloat16: the upper half of a float. Nothing here knows Python or torch:
-   weft/core/native/__init__.py fills the jobs. */
+   weft/core/native/pointwise.py fills the jobs. */
 
 #include "common.h"
 
@@ -246,3 +246,7 @@ FAST static void best_of_lines(const void *job, int64_t from, int64_t to) {
 }
 
 void weft_best(const Best *b) { in_parts(&b->team, best_of_lines, b, b->lines, b->lines * b->width * b->symbols); }
+
+int64_t weft_pointwise_size(void) {
+    return sizeof(Dropout) + sizeof(Entropy) + sizeof(Additive) + sizeof(LogSoftmax) + sizeof(Best);
+}

@@ -69,6 +69,9 @@ class Best(ctypes.Structure):
     )
 
 
+JOBS = (Dropout, Entropy, Additive, LogSoftmax, Best)
+
+
 class Pointwise:
     """One pass each, on values that stand side by side: float32, dropout and cross-entropy also bfloat16."""
 

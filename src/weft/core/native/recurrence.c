@@ -1,7 +1,7 @@
 /* Recurrences over time, with and without attention whose context is fed to the next step: forward and backward.
 
    Matrix products are those of the BLAS that torch brings; what stands between them is one pass over the values of a
-   step. Nothing here knows Python or torch: weft/core/native/__init__.py finds the tools, weft/nn/fused.py fills a Job.
+   step. Nothing here knows Python or torch: weft/core/native/library.py finds the tools, weft/nn/fused.py fills a Job.
    Every array is time first: (T, B, ...), rows of a step side by side. The equations are in weft/nn/cells.py and lstm.py.
 
    T steps, B rows, D width, P blocks of D that the inputs decide, S source length, K key width, C value width */
@@ -555,3 +555,5 @@ void weft_backward(const Job *j) {
         cell_back(j, t);
     }
 }
+
+int64_t weft_recurrence_size(void) { return sizeof(Job); }

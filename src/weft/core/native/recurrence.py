@@ -32,6 +32,9 @@ class Job(ctypes.Structure):
     )
 
 
+JOBS = (Job,)
+
+
 class Recurrence:
     """Forward and backward; arrays are given by name, sizes too."""
 

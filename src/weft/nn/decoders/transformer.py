@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor, nn
 
+from weft.core import native
 from weft.core.kinds import Memory
 from weft.core.lines import Lines
 from weft.core.masks import biased, causal
@@ -89,22 +89,23 @@ class TransformerDecoder(nn.Module):
     def __init__(self, embed: Embed, blocks: list[DecoderBlock], width: int, norm: str) -> None:
         super().__init__()
         self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), last_norm(width, norm), width
-        self.compiled: tuple[Decoding, Blocks] | None = None  # where a model only predicts, see weft/nn/packed.py
+        self.packed: tuple[Decoding, Blocks] | None = None  # where a model only predicts, see weft/nn/packed.py
 
     @property
     def heads(self) -> int:
-        return self.each_block()[0].own.heads
+        return self._blocks()[0].own.heads
 
     def start(self, memory: Memory) -> TransformerState:
-        blocks, lines = self.each_block(), Lines(memory.states.shape[0])
+        blocks, lines = self._blocks(), Lines(memory.states.shape[0])
         source = _of_source(memory.states, [block.cross for block in blocks])
         written = Cache.start(lines.count, len(blocks), self.heads, source[0][0])
         return TransformerState(source, memory.mask[:, None, None], lines, written)
 
     def step(self, y: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        if self.compiled is not None and not torch.is_grad_enabled() and not tracing():
+        packed = self.packed
+        if packed is not None and native.is_plain(state.written.room) and not tracing():
             written = state.written.longer(1)
-            return self._compiled_step(*self.compiled, y, state, written), replace(state, written=written)
+            return self._compiled_step(*packed, y, state, written), replace(state, written=written)
         state = state.settled()
         written = state.written.longer(1)
         return self._advance(y[:, None], state, None, written)[:, 0], replace(state, written=written)
@@ -117,20 +118,23 @@ class TransformerDecoder(nn.Module):
     def _advance(self, y: Tensor, state: TransformerState, visible: Tensor | None, written: Cache | None) -> Tensor:
         x, positions = self.embed(y, state.place), self.embed.positions  # (N, T, D)
         visible = biased(visible, positions.bias(y.shape[1], state.place + y.shape[1], state.place))
-        for place, (block, source) in enumerate(zip(self.each_block(), state.source, strict=True)):
+        for place, (block, source) in enumerate(zip(self._blocks(), state.source, strict=True)):
             x = block(x, source, state, Seen(positions, visible, written, place))
         out: Tensor = self.norm(x)
         return out
 
     def pack(self, compiled: Decoding) -> set[nn.Module]:
         """Take steps in compiled code from now on, where it knows this attention."""
-        blocks = self.each_block()
+        blocks = self._blocks()
         if not all(block.own.fused and block.cross.fused for block in blocks):
             return set()
         last, around = _norm(self.norm) if isinstance(self.norm, nn.LayerNorm) else None, blocks[0].around_own
         packed = [_packed(block) for block in blocks]
-        self.compiled = compiled, Blocks(packed, last, self.heads, around.first, around.norm.eps)
-        return {layer for block in blocks for layer in (*block.own.modules(), *_layers(block))}
+        self.packed = compiled, Blocks(packed, last, self.heads, around.first, around.norm.eps)
+        return {layer for block in blocks for layer in (*block.own.modules(), block.cross, *_layers(block))}
+
+    def unpack(self) -> None:
+        self.packed = None
 
     def _compiled_step(
         self, compiled: Decoding, blocks: Blocks, y: Tensor, state: TransformerState, written: Cache
@@ -143,7 +147,7 @@ class TransformerDecoder(nn.Module):
         seen = Sight(state.source, state.mask, state.stored, state.lines.each, *written_in, turn, bias)
         return compiled.step(x[:, 0], blocks, seen)
 
-    def each_block(self) -> list[DecoderBlock]:
+    def _blocks(self) -> list[DecoderBlock]:
         return [block for block in self.blocks if isinstance(block, DecoderBlock)]
 
 
