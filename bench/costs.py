@@ -31,7 +31,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 from timing import in_turns, matrix_speed, middle, record
 
-from weft.core.kinds import END, Batch
+from weft.core.kinds import Batch
+from weft.core.pair import END
 from weft.learn.objectives import CrossEntropy
 from weft.look.curves import dress
 from weft.nn.assemble import assemble

@@ -25,7 +25,7 @@ from ten_minutes import bleu, folder_of, source_of
 from timing import matrix_speed, middle, record, spread, table
 
 import weft
-from weft.core.kinds import END
+from weft.core.pair import END
 
 FOLDER = corpus.BENCH / "decoding"
 LENGTH = 15  # symbols of every output of a recurrent model

@@ -234,6 +234,13 @@ def test_the_command_line_starts_without_the_heavy_libraries() -> None:
     assert (ran.returncode, ran.stdout.strip()) == (0, "[]"), ran.stderr
 
 
+@pytest.mark.parametrize("modules", ["weft.choose, weft.data.prepare, weft.settings", "weft.recipes.book"])
+def test_looking_at_data_or_at_recipes_does_not_wait_for_torch(modules: str) -> None:
+    code = f"import sys, {modules}\nprint([n for n in ('torch', 'matplotlib') if n in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "[]"), ran.stderr
+
+
 @pytest.mark.parametrize("module", [m for m in MODULES if not within(m, "weft.cli", "weft.learn.report")])
 def test_only_the_commands_and_the_reporter_print(module: str) -> None:
     calls = [node for node in ast.walk(TREES[module]) if isinstance(node, ast.Call)]

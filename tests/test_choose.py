@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from weft.choose import choose, size
-from weft.choose.pace import Typical, estimated, measured
-from weft.core.kinds import Pair
+from weft.choose.pace import Typical
+from weft.choose.trial import estimated, measured
 from weft.core.machine import Speed
+from weft.core.pair import Pair
 from weft.data.survey import Survey, survey
 from weft.settings import compose
 from weft.spec import Spec

@@ -22,7 +22,7 @@ from matplotlib.image import imread
 
 import weft
 from weft.core.errors import Interrupted, UserError, WeftError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data.survey import survey
 from weft.grid import runs
 from weft.grid.base import find_base, layers_of

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from variants import CTC, STEPPING, fits, layer, transformer
 from weft.core.errors import UserError
-from weft.core.kinds import END, PAD, START, Batch
+from weft.core.kinds import Batch
+from weft.core.pair import END, PAD, START
 from weft.core.trace import trace
 from weft.learn.feeding import SCHEDULES
 from weft.learn.objectives import OBJECTIVES, CrossEntropy, Ctc

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.errors import UserError
-from weft.core.kinds import END, Pair
+from weft.core.pair import END, Pair
 from weft.data import prepare
 from weft.data.corpus import CHUNK, Corpus, is_corpus, write_corpus
 from weft.data.pairs import Columns, read_pairs

@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 
 from weft.cli.main import app
 from weft.core.errors import UserError
-from weft.core.kinds import PAD, Batch, Emission, Hypothesis, Pair
+from weft.core.kinds import Batch, Emission, Hypothesis
+from weft.core.pair import PAD, Pair
 from weft.data import corpus as corpora
 from weft.data.corpus import write_corpus
 from weft.data.tokens import learn

@@ -21,7 +21,8 @@ from test_search import CPU, END, FIRST, START, TEXT, Table, found, plan
 from variants import layer, transformer
 from weft.api import Run
 from weft.core.errors import UserError
-from weft.core.kinds import Batch, Pair, padded
+from weft.core.kinds import Batch, padded
+from weft.core.pair import Pair
 from weft.learn.report import Quiet
 from weft.nn.assemble import assemble
 from weft.search.beam import beam

@@ -15,7 +15,7 @@ from commands import Weft
 from conftest import made_up_pairs
 from weft.api import Run
 from weft.core.errors import UserError
-from weft.core.kinds import END, Pair
+from weft.core.pair import END, Pair
 from weft.data.tokens import learn
 from weft.export import ctranslate2 as exporting
 from weft.nn.assemble import assemble

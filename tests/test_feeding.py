@@ -16,7 +16,8 @@ from torch import Tensor
 
 from test_resume import write_pairs
 from variants import layer, transformer
-from weft.core.kinds import END, PAD, START, UNKNOWN, Batch
+from weft.core.kinds import Batch
+from weft.core.pair import END, PAD, START, UNKNOWN
 from weft.learn.feeding import SCHEDULES, Feeding
 from weft.learn.report import Quiet
 from weft.nn.assemble import assemble

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 
 from byhand import shaken as shaken_in_double
 from weft.core import native
-from weft.core.kinds import END, Batch
+from weft.core.kinds import Batch
 from weft.core.native import library
+from weft.core.pair import END
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
 from weft.nn import fused

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck
 
 from byhand import shaken
-from weft.core.kinds import END, Batch, Emission, Memory
+from weft.core.kinds import Batch, Emission, Memory
 from weft.core.masks import lengths_to_mask
+from weft.core.pair import END
 from weft.learn.objectives import OBJECTIVES
 from weft.nn import embed as embedding
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS

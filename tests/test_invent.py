@@ -11,7 +11,7 @@ import pytest
 
 import weft as package
 from conftest import SMALL
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data.corpus import Corpus
 from weft.data.invent import invented, stretches, with_invented
 from weft.data.prepare import Files, Prepared

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from byhand import same, shaken
-from weft.core.kinds import PAD, Batch
+from weft.core.kinds import Batch
 from weft.core.masks import lengths_to_mask
+from weft.core.pair import PAD
 from weft.nn.assemble import assemble
 from weft.nn.cells import Gru, Recurrence
 from weft.nn.dropout import Dropout, OverTime

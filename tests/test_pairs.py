@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from weft.core.errors import UserError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data import files
 from weft.data.pairs import Columns, Reading, fingerprint, read_inputs, read_pairs, settle
 

@@ -19,9 +19,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from byhand import JOINED, PROJECTED, SCORED, WEIGHED, Vector, array, attended
 from byhand import same as exactly
 from byhand import shaken as shaken_in_double
-from weft.core.kinds import PAD, UNKNOWN, Batch, Emission, Memory
+from weft.core.kinds import Batch, Emission, Memory
 from weft.core.lines import Lines
 from weft.core.masks import causal, lengths_to_mask
+from weft.core.pair import PAD, UNKNOWN
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
 from weft.nn import embed as embedding

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from weft.core import native
-from weft.core.kinds import PAD, Batch, Emission
+from weft.core.kinds import Batch, Emission
+from weft.core.pair import PAD
 from weft.learn.objectives import CrossEntropy
 from weft.nn.dropout import Dropout
 

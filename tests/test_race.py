@@ -14,7 +14,7 @@ import weft as package
 from weft import race, training
 from weft.choose import choose, rivals
 from weft.core.errors import Interrupted
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data.relation import Relation, copied_words
 from weft.data.survey import Survey, survey
 from weft.learn.folder import RunFolder

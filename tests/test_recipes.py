@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from weft.core.errors import UserError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.recipes import lookup, makers
 from weft.recipes.book import RECIPES
 from weft.recipes.makers import distinct, key

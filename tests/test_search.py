@@ -17,7 +17,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.core.kinds import END, PAD, START, Hypothesis, padded
+from weft.core.kinds import Hypothesis, padded
+from weft.core.pair import END, PAD, START
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS, assemble
 from weft.search.beam import beam
 from weft.search.decode import Plan, decode

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from weft.core import native
-from weft.core.kinds import END, Memory, padded
+from weft.core.kinds import Memory, padded
 from weft.core.native.decoding import Block, Blocks, Norm, Panels, Sight
+from weft.core.pair import END
 from weft.core.trace import trace
 from weft.nn.assemble import POSITIONS, assemble
 from weft.nn.decoders.transformer import TransformerDecoder

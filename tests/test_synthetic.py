@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.errors import UserError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data.synthetic import MOST, ORDERS, _draws, dates, split_by_target, write_tsv
 
 

@@ -15,7 +15,8 @@ import weft as package
 from commands import Weft, refused
 from weft.api import Run
 from weft.core.errors import UserError
-from weft.core.kinds import END, SPECIALS, START, UNKNOWN, Batch, Pair
+from weft.core.kinds import Batch
+from weft.core.pair import END, SPECIALS, START, UNKNOWN, Pair
 from weft.data.tokens import from_json, learn, marks_of
 from weft.learn.report import Quiet
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.errors import UserError
-from weft.core.kinds import SPECIALS, UNKNOWN, Pair
+from weft.core.pair import SPECIALS, UNKNOWN, Pair
 from weft.data.prepare import Files, Prepared
 from weft.data.tokens import LOST, Tokeniser, from_json, learn, marks_of
 

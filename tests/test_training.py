@@ -15,7 +15,8 @@ import torch
 
 import weft
 from weft.core.errors import UserError
-from weft.core.kinds import END, Batch
+from weft.core.kinds import Batch
+from weft.core.pair import END
 from weft.learn.optimise import adamw, put_rate
 from weft.learn.report import Plain, Quiet
 from weft.learn.room import check_room

@@ -27,7 +27,7 @@ __all__ = [
 if TYPE_CHECKING:
     from weft.api import Evaluation, Run, load, train
     from weft.core.errors import UserError, WeftError
-    from weft.core.kinds import Pair
+    from weft.core.pair import Pair
     from weft.grid.compare import Compared, compare_settings
     from weft.serve.predictor import Prediction
 
@@ -39,7 +39,7 @@ _HOMES = {
     "compare_settings": "weft.grid.compare",
     "Compared": "weft.grid.compare",
     "Prediction": "weft.serve.predictor",
-    "Pair": "weft.core.kinds",
+    "Pair": "weft.core.pair",
     "UserError": "weft.core.errors",
     "WeftError": "weft.core.errors",
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.core.errors import UserError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import keep_given
 from weft.learn.budget import parse_seconds

@@ -11,11 +11,12 @@ from typing import Any
 
 import weft
 from weft.choose import DEFAULT_BUDGET_SECONDS, Choices, choose
-from weft.choose.pace import Pace, estimated, measured
+from weft.choose.pace import Pace
 from weft.choose.rivals import rivals
+from weft.choose.trial import estimated, measured
 from weft.core.errors import UserError
-from weft.core.kinds import UNKNOWN
 from weft.core.machine import Speed, matrix_speed
+from weft.core.pair import UNKNOWN
 from weft.data.batches import too_long
 from weft.data.corpus import Corpus
 from weft.data.pairs import Columns

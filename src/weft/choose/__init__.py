@@ -13,12 +13,11 @@ from typing import Any
 
 from weft.choose import size, symbols
 from weft.choose.choices import Choices
-from weft.choose.pace import Pace, Typical, estimated, remembered
+from weft.choose.pace import Pace, Typical, remembered
 from weft.core.errors import UserError
 from weft.core.machine import Speed
 from weft.data.survey import Survey
 from weft.data.tokens import SUBWORDS
-from weft.learn.world import pick_device
 from weft.settings import Layer, compose, flatten, implied_kind, merge
 
 __all__ = ["Choices", "choose"]
@@ -46,10 +45,7 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
     invented = symbols.invent(choices, survey, sides, given) if family == "recurrent" else 0
     typical = symbols.typical(choices, survey, sides, given)
     counts = [(survey.pairs + invented) * length for length in typical.lengths]
-    apart = pick_device(given.get("train", {}).get("device", "auto")).type == "cpu"
-    clock = None
-    if speed is not None:
-        clock = Clock(seconds, speed.cores, apart, remembered(pace or estimated(speed)), typical, counts[1])
+    clock = None if speed is None else _clock(seconds, speed, pace, given, typical, counts[1])
     few = 1536.0 if family == "transformer" else min(512.0, max(256.0, max(counts) // UPDATES))
     symbols.batch(choices, survey, sides, typical, few)
     if family == "transformer":
@@ -62,7 +58,7 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
         size.say_if_short(choices, passes)
         if not by_ctc(given) and "members" not in given.get("train", {}):
             each = partial(clock.each, choices.layer, given)
-            size.members(choices, _known(family), clock.cores if apart else 1, each)
+            size.members(choices, _known(family), clock.cores if clock.apart else 1, each)
     _selection(choices, running=sides[1] in SUBWORDS)
     symbols.limits(choices, survey, sides)
     _drop_given(choices, given)
@@ -95,6 +91,16 @@ class Clock:
         at_once = min(models, self.cores) if self.apart else 1
         rounds = -(-models // at_once)
         return LEARNING * self.pace(spec, self.typical, self.cores // at_once) * self.seconds / self.symbols / rounds
+
+
+def _clock(
+    seconds: float, speed: Speed, pace: Pace | None, given: Mapping[str, Any], typical: Typical, count: float
+) -> Clock:
+    from weft.choose.trial import estimated  # torch, which those who only look at data need not wait for
+    from weft.learn.world import pick_device
+
+    apart = pick_device(given.get("train", {}).get("device", "auto")).type == "cpu"
+    return Clock(seconds, speed.cores, apart, remembered(pace or estimated(speed)), typical, count)
 
 
 def _budget(choices: Choices, given: Mapping[str, Any]) -> float:

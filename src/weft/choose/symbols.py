@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.choose.choices import Choices
 from weft.choose.pace import Typical
-from weft.core.kinds import SPECIALS
+from weft.core.pair import SPECIALS
 from weft.data.survey import FEWEST_PAIRS, SideSurvey, Survey
 from weft.data.tokens import MOST_LISTED, SUBWORDS
 from weft.spec import Side

@@ -15,7 +15,7 @@ from weft.cli import common
 if TYPE_CHECKING:
     from weft.api import Run
     from weft.core.errors import UserError
-    from weft.core.kinds import Pair
+    from weft.core.pair import Pair
     from weft.search.decode import Plan
     from weft.serve.ctranslate2 import Shown
     from weft.serve.predictor import Prediction

@@ -11,26 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from weft.core.masks import lengths_to_mask
-
-PAD, UNKNOWN, START, END = 0, 1, 2, 3
-Ids = Sequence[int] | npt.NDArray[np.int64]
-SPECIALS = ("<pad>", "<unknown>", "<start>", "<end>")
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One line of data: a source, its target (empty when only the source is known), a tag and features."""
-
-    source: str
-    target: str = ""
-    tag: str = ""
-    features: tuple[str, ...] = ()
+from weft.core.pair import END, PAD, START, Ids
 
 
 @dataclass(frozen=True)

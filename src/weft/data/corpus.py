@@ -14,13 +14,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.core.kinds import END, Batch, Pair
+from weft.core.pair import END, Pair
 from weft.data.tokens import Tokeniser
+
+if TYPE_CHECKING:
+    from weft.core.kinds import Batch
 
 Ints = npt.NDArray[np.int64]
 FORMAT = 1
@@ -121,6 +124,8 @@ class Corpus:
         return counts
 
     def batch(self, rows: Sequence[int] | Ints) -> Batch:
+        from weft.core.kinds import Batch  # torch, which those who only look at data need not wait for
+
         sources, targets = ([side[r] for r in rows] for side in (self._source, self._target))
         self._source.release()
         self._target.release()

@@ -15,7 +15,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 
 SHORTEST = 3  # letters of a stretch that is changed
 KEPT_BEFORE, KEPT_AFTER = 1, 3  # letters of it that may stay, where something else goes before or follows

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import BinaryIO, Literal
 
 from weft.core.errors import UserError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data.columns import FIRST_TWO, ROLES, Columns, choose_fields, parallel_places, picked, picker
 from weft.data.files import File, fingerprint, opened, raw_lines, settle, shown, sides, size_of
 from weft.data.formats import Fault, Judge, Reading, Rows, csv_rows, decoded, kind_of, parallel_rows, tsv_rows

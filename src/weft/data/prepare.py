@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.core.errors import UserError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data.corpus import Corpus, is_corpus, write_corpus
 from weft.data.files import size_of
 from weft.data.formats import kind_of

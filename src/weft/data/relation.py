@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from rapidfuzz.distance import LCSseq
 
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 
 SAMPLE = 2000  # pairs that are compared symbol by symbol
 LONGEST = 400  # symbols of a side that are looked at

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data.relation import Related, Relation
 from weft.data.tokens import marks_of
 

@@ -20,7 +20,7 @@ from itertools import islice, product
 from pathlib import Path
 
 from weft.core.errors import UserError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 
 ORDERS = {
     "en_US": "Mdy",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.errors import UserError
-from weft.core.kinds import SPECIALS, UNKNOWN, Pair
+from weft.core.pair import SPECIALS, UNKNOWN, Pair
 
 FORMAT = 1
 LOST = "�"

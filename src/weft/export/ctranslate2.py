@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.errors import UserError
-from weft.core.kinds import END, START, UNKNOWN
+from weft.core.pair import END, START, UNKNOWN
 from weft.data.tokens import Tokeniser
 from weft.nn.decoders.transformer import TransformerDecoder
 from weft.nn.encoders import TransformerEncoder

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from weft.api import flags_of, given_pairs, paths_of
 from weft.core.errors import UserError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.grid.budget import read_budget
 from weft.grid.page import write_page
 from weft.grid.plan import Asked, Plan, make_plan

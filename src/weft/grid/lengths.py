@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.spec import Spec
 
 Unit = Literal["characters", "words"]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.core.errors import UserError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.grid.lengths import LengthClass
 from weft.grid.plan import Plan
 from weft.grid.scoring import Scored

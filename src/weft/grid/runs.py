@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.api import Run
 from weft.core.errors import Interrupted, WeftError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data.pairs import Columns, read_pairs
 from weft.grid.plan import Asked, Cell, Plan, job_of
 from weft.grid.results import VALIDATION, GridFolder, Result, write_outputs

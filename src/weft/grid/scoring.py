@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.api import Run
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.grid.lengths import LengthClass, Unit, classes, length_of
 from weft.learn.validate import Validator
 from weft.score.metrics import METRICS

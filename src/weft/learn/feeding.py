@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.core.kinds import PAD, START, UNKNOWN, Batch, Stepper
+from weft.core.kinds import Batch, Stepper
+from weft.core.pair import PAD, START, UNKNOWN
 
 Schedule = Callable[[float], float]
 

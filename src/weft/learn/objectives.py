@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, ctc_loss
 
 from weft.core import native
-from weft.core.kinds import PAD, Batch, Emission, Loss
+from weft.core.kinds import Batch, Emission, Loss
+from weft.core.pair import PAD
 
 
 @dataclass(frozen=True)

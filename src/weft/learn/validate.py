@@ -10,7 +10,8 @@ from typing import cast
 import numpy as np
 import torch
 
-from weft.core.kinds import Batch, Pair
+from weft.core.kinds import Batch
+from weft.core.pair import Pair
 from weft.data.batches import by_length
 from weft.data.tokens import Tokeniser
 from weft.learn.objectives import CrossEntropy, Ctc

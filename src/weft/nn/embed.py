@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from weft.core.kinds import PAD
+from weft.core.pair import PAD
 from weft.nn.dropout import Dropout
 from weft.nn.positions import NoPositions
 

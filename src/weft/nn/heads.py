@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, logsigmoid
 
-from weft.core.kinds import PAD, SPECIALS, UNKNOWN, Emission, Memory
+from weft.core.kinds import Emission, Memory
 from weft.core.masks import hide
+from weft.core.pair import PAD, SPECIALS, UNKNOWN
 from weft.core.trace import note
 
 

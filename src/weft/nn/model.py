@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from weft.core import native
-from weft.core.kinds import START, Batch, Decoder, Emission, Encoder, Head, Memory, S
+from weft.core.kinds import Batch, Decoder, Emission, Encoder, Head, Memory, S
 from weft.core.lines import Lines
+from weft.core.pair import START
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weft.recipes import lookup, makers
+from weft.recipes import makers
 from weft.recipes.makers import symbols
 from weft.recipes.spearman import PUBLISHED, beside_published
-from weft.recipes.study import Files, Recipe, Study, given, made
+from weft.recipes.study import Files, Options, Recipe, Study, given, made
 
 ELMAN = {"encoder.cell": "elman", "decoder.cell": "elman"}
 NO_ATTENTION = {"decoder.attention.score": "none"}
@@ -232,6 +232,12 @@ def bottleneck() -> Recipe:
     )
 
 
+def _lookup(folder: Path, options: Options) -> list[str]:
+    from weft.recipes import lookup  # torch, which a list of recipes need not wait for
+
+    return lookup.run(folder, options)
+
+
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
@@ -248,7 +254,7 @@ RECIPES: dict[str, Recipe] = {
             "they come further and get stuck. Soft lookup pulls at everything and learns nearly all, by inner "
             "product slower than by rbf; by cosine the weights stay almost even (the largest is 0.09), and the values "
             "learn to be read off the mixture.",
-            by_hand=lookup.run,
+            by_hand=_lookup,
         ),
         arithmetic(),
         xml(),

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from itertools import groupby, islice, pairwise
 
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 
 Draw = Callable[[random.Random], Pair]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.grid.compare import Compared
+if TYPE_CHECKING:
+    from weft.grid.compare import Compared
 
 Floats = npt.NDArray[np.float64]
 DRAWS = 2000

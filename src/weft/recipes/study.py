@@ -6,14 +6,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.errors import UserError
-from weft.core.kinds import Pair
+from weft.core.pair import Pair
 from weft.data.synthetic import write_tsv
-from weft.grid.compare import Compared, compare_settings
-from weft.grid.watch import Watcher
 from weft.recipes.makers import Draw, distinct, key
+
+if TYPE_CHECKING:
+    from weft.grid.compare import Compared
+    from weft.grid.watch import Watcher
 
 Settings = Mapping[str, Any]
 
@@ -60,6 +62,8 @@ class Study:
 
     def run(self, folder: Path, options: Options) -> Compared:
         """Into FOLDER/NAME, with its data in FOLDER/data/NAME."""
+        from weft.grid.compare import compare_settings  # torch, which a list of recipes need not wait for
+
         files = self.data(folder / "data" / self.name)
         by_steps = options.steps is not None
         return compare_settings(

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from weft.core.kinds import END, START, Hypothesis, S, Stepper
+from weft.core.kinds import Hypothesis, S, Stepper
+from weft.core.pair import END, START
 from weft.search.rules import NEVER, Rules
 from weft.search.top import top_next
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from weft.core.kinds import PAD, Hypothesis
+from weft.core.kinds import Hypothesis
+from weft.core.pair import PAD
 
 Floats = npt.NDArray[np.float64]
 Frames = Floats  # (S, V) log-probabilities

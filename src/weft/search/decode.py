@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.kinds import END, Aligner, Hypothesis, Stepper, padded
+from weft.core.kinds import Aligner, Hypothesis, Stepper, padded
+from weft.core.pair import END
 from weft.search import ctc
 from weft.search.beam import beam
 from weft.search.distinct import distinct

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft.core.kinds import END, PAD, START, UNKNOWN
+from weft.core.pair import END, PAD, START, UNKNOWN
 
 NEVER = float("-inf")
 

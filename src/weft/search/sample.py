@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.kinds import END, START, Hypothesis, S, Stepper
+from weft.core.kinds import Hypothesis, S, Stepper
+from weft.core.pair import END, START
 from weft.search.rules import NEVER, Rules
 from weft.search.top import top_next
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from weft.core import native
-from weft.core.kinds import END
+from weft.core.pair import END
 from weft.search.rules import Rules
 
 BLOCK = 64

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import torch
 
 from weft.core.errors import UserError
-from weft.core.kinds import END, Hypothesis
+from weft.core.kinds import Hypothesis
+from weft.core.pair import END
 from weft.export import ctranslate2 as exporting
 from weft.learn.folder import RunFolder
 from weft.search.decode import Plan

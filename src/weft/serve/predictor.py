@@ -15,7 +15,8 @@ import numpy.typing as npt
 import torch
 
 from weft.core.errors import UserError
-from weft.core.kinds import UNKNOWN, Batch, Emission, Hypothesis, Pair
+from weft.core.kinds import Batch, Emission, Hypothesis
+from weft.core.pair import UNKNOWN, Pair
 from weft.core.trace import trace
 from weft.data.tokens import Tokeniser, marks_of
 from weft.learn import checkpoint, snapshot

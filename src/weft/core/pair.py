@@ -1,0 +1,23 @@
+"""A line of data before it is a tensor, and the symbols that every vocabulary begins with. Nothing here needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+PAD, UNKNOWN, START, END = 0, 1, 2, 3
+Ids = Sequence[int] | npt.NDArray[np.int64]
+SPECIALS = ("<pad>", "<unknown>", "<start>", "<end>")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One line of data: a source, its target (empty when only the source is known), a tag and features."""
+
+    source: str
+    target: str = ""
+    tag: str = ""
+    features: tuple[str, ...] = ()
