@@ -16,7 +16,7 @@ NO_ATTENTION = {"decoder.attention.score": "none"}
 SMALL = {"encoder.width": 128, "decoder.width": 128, "embed.width": 64}
 CHARACTERS = {"source.tokens": "characters", "target.tokens": "characters"}
 EXACT = {"train.select": "exact"}
-PUBLIC = "The folder in `WEFT_DATA` must hold it; it is not part of Weft."
+PUBLIC = "The folder that `WEFT_DATA` names must hold them; they are not part of Weft."
 
 
 def transformer(positions: str, width: int = 128, layers: int = 2) -> dict[str, Any]:
@@ -189,7 +189,8 @@ def exposure() -> Recipe:
         "exposure",
         "In training the decoder reads the right symbols, in use its own. Does it pay to let it read its own output "
         "while it learns: by a coin per symbol whose odds change over training time, or altogether?",
-        "Greek words to phones (g2p_sigmorphon2020, from WikiPron, CC BY-SA 3.0). "
+        "Greek words to phones, gre_train.tsv and gre_dev.tsv of github.com/sigmorphon/2020, task 1 (from WikiPron, "
+        "CC BY-SA 3.0), in g2p_sigmorphon2020/data/train and dev. "
         f"{PUBLIC} And made by the recipe: 8,000 strings of 10 to 40 digits, spoken with equal ones taken together.",
         "With these budgets it does not pay. On words, teacher forcing (66 %), with some symbols hidden (66 %) and "
         "linearly scheduled sampling (65 %) are not apart beyond chance, while the inverse sigmoid has 58 % and free "
@@ -223,7 +224,8 @@ def bottleneck() -> Recipe:
         "bottleneck",
         "English to French with a GRU: what does the one state between encoder and decoder cost as sentences grow, "
         "and what do reading backwards, reading both ways, and attention give back?",
-        f"tatoeba_en_fr: 160,379 short sentences (Tatoeba, CC BY 2.0 FR). {PUBLIC}",
+        "160,379 short sentences of Tatoeba (CC BY 2.0 FR; fra-eng of manythings.org/anki, English and French in two "
+        f"columns), in tatoeba_en_fr/train.tsv, and 1,752 others in dev.tsv. {PUBLIC}",
         "After a million target symbols nothing is learned well yet, but the order is clear. Through one state, read "
         "forwards, next to nothing comes (1.2 BLEU); reading backwards (Sutskever 2014) and reading both ways help "
         "alike (4.1 and 4.0); attention gives 11.7, with both ways 13.1. Without attention BLEU falls from eight "
