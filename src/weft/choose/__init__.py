@@ -186,7 +186,7 @@ def _recurrent(choices: Choices, given: Mapping[str, Any], clock: Clock | None, 
     if not by_ctc(given):
         choices.set("decoder.kind", "recurrent")
     choices.set("train.rate", 0.002)
-    choices.set("train.dropout", 0.3)
+    choices.set("train.dropout", 0.2)  # docs/LOG.md, "Dropout of small models"
     width, passes = size.RECURRENT.widths[-1], None
     if clock is not None:
         width, passes = size.width(
