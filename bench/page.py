@@ -123,6 +123,14 @@ def ten_minutes(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     return f"{when(found.values())}\n\n{text}", bleu_goals(found)
 
 
+def ideas(lines: list[Line], pictures: Path) -> tuple[str, list[Goal]]:
+    found = newest(lines, "ideas", "idea")
+    if not found:
+        return NOTHING, []
+    rows = [[name, told(times, ".2f")] for line in found.values() for name, times in line["ratio"].items()]
+    return "\n\n".join([when(found.values()), table(["", "times as fast"], rows)]), []
+
+
 def startup(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     found = list(newest(lines, "startup").values())
     if not found:
@@ -243,6 +251,13 @@ SECTIONS = [
         "Forward and backward over 50 steps, as a multiple of the same matrix products with nothing around them: 1.00 "
         "would be nothing but products.",
         cells,
+    ),
+    Section(
+        "Ideas",
+        "ideas",
+        "What each idea brings to training: the same work without it (1.00) and with it, forward and backward; last, "
+        "whole runs of `weft train`.",
+        ideas,
     ),
     Section(
         "Start-up",

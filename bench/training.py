@@ -63,12 +63,18 @@ Figures = dict[str, Any]  # windows, and peak_megabytes
 
 
 def weft_train(
-    pairs: Sequence[str], settings: Sequence[str], seconds: float, run: Path, environment: dict[str, str]
+    pairs: Sequence[str],
+    settings: Sequence[str],
+    seconds: float,
+    run: Path,
+    environment: dict[str, str],
+    launcher: Sequence[str] = (),
 ) -> Figures | None:
     """One `weft train` of some seconds, in windows as its log has them; None where it fails."""
     shutil.rmtree(run, ignore_errors=True)
     sets = [word for setting in settings for word in ("--set", setting)]
-    words = [sys.executable, "-m", "weft", "train", *pairs, "--budget", f"{seconds:g}s", "--out", str(run), *sets]
+    budget = ["--budget", f"{seconds:g}s"]
+    words = [sys.executable, *launcher, "-m", "weft", "train", *pairs, *budget, "--out", str(run), *sets]
     said, peak = peers.watched(words, {"WEFT_CACHE": str(corpus.BENCH / "cache"), **environment})
     if not (run / "best").exists():
         print(f"{' '.join(words)} failed:\n{said[-1500:]}", file=sys.stderr, flush=True)
