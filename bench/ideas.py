@@ -234,13 +234,12 @@ RUNS: dict[str, tuple[str, list[str], dict[str, str]]] = {  # model, launcher, e
 
 def small(name: str, jobs: Idea, windows: int) -> list[list[str]]:
     found = in_turns(jobs, windows)
-    each = {
-        name: middle(found[name]) / (job.symbols if isinstance(job, PerSymbol) else 1) for name, job in jobs.items()
-    }
+    symbols = {job: work.symbols if isinstance(work, PerSymbol) else 1 for job, work in jobs.items()}
+    each = {job: middle(figures) / symbols[job] for job, figures in found.items()}
     before = next(iter(each.values()))
     record("ideas", idea=name, seconds=each, ratio={job: before / each[job] for job in each})
     return [
-        [job, f"{middle(found[job]) * 1e3:.2f}", f"{before / each[job]:.2f}", f"{spread(found[job]):.0%}"]
+        [job, f"{each[job] * 1e3:.3g}", f"{before / each[job]:.2f}", f"{spread(found[job]):.0%}"]
         for job in each
     ]
 
