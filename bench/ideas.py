@@ -238,10 +238,7 @@ def small(name: str, jobs: Idea, windows: int) -> list[list[str]]:
     each = {job: middle(figures) / symbols[job] for job, figures in found.items()}
     before = next(iter(each.values()))
     record("ideas", idea=name, seconds=each, ratio={job: before / each[job] for job in each})
-    return [
-        [job, f"{each[job] * 1e3:.3g}", f"{before / each[job]:.2f}", f"{spread(found[job]):.0%}"]
-        for job in each
-    ]
+    return [[job, f"{each[job] * 1e3:.3g}", f"{before / each[job]:.2f}", f"{spread(found[job]):.0%}"] for job in each]
 
 
 def runs(options: argparse.Namespace) -> list[list[str]]:
