@@ -9,7 +9,8 @@ steps at once, those of the state step by step, and the matrices' gradients at o
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from timing import in_turns, matrix_speed, middle, record, spread
@@ -31,12 +32,19 @@ def there_and_back(run: Callable[[Tensor], Tensor], x: Tensor) -> Callable[[], N
     return once
 
 
-def in_plain_torch(cell: Recurrence, x: Tensor) -> Tensor:
+@contextmanager
+def plain() -> Iterator[None]:
+    """Without compiled recurrences."""
     kept, fused.possible = fused.possible, lambda x: False
     try:
-        return over_time(cell, x, cell.start(x.shape[0]))[0]
+        yield
     finally:
         fused.possible = kept
+
+
+def in_plain_torch(cell: Recurrence, x: Tensor) -> Tensor:
+    with plain():
+        return over_time(cell, x, cell.start(x.shape[0]))[0]
 
 
 def products(cell: Recurrence, batch: int, width: int) -> Callable[[], None]:

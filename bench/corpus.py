@@ -48,7 +48,7 @@ def write(path: Path, lines: list[str]) -> None:
 
 
 @cache
-def _tokeniser() -> Tokeniser:
+def tokeniser() -> Tokeniser:
     path = PIECES / "pieces.json"
     return from_json(path.read_text(encoding="utf-8"), str(path))
 
@@ -56,25 +56,25 @@ def _tokeniser() -> Tokeniser:
 @cache
 def _names() -> list[str]:
     """Each piece as byte-level BPE spells it, which has no spaces in it."""
-    vocabulary = json.loads(_tokeniser().to_json())["model"]["model"]["vocab"]
+    vocabulary = json.loads(tokeniser().to_json())["model"]["model"]["vocab"]
     return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
 def to_pieces(texts: list[str]) -> list[str]:
-    names, first = _names(), _tokeniser().first
-    return [" ".join(names[i - first] for i in ids) for ids in _tokeniser().encode_all(texts)]
+    names, first = _names(), tokeniser().first
+    return [" ".join(names[i - first] for i in ids) for ids in tokeniser().encode_all(texts)]
 
 
 def to_texts(lines: list[str]) -> list[str]:
     """The way back; what is no piece, such as a peer's `<unk>`, is left out."""
-    first = _tokeniser().first
+    first = tokeniser().first
     place = {name: first + i for i, name in enumerate(_names())}
-    return [_tokeniser().decode(place[piece] for piece in line.split() if piece in place) for line in lines]
+    return [tokeniser().decode(place[piece] for piece in line.split() if piece in place) for line in lines]
 
 
 def count(texts: list[str]) -> int:
     """Pieces in all: whatever wrote the texts, its tokens are counted alike."""
-    return sum(len(ids) for ids in _tokeniser().encode_all(texts))
+    return sum(len(ids) for ids in tokeniser().encode_all(texts))
 
 
 def main() -> None:

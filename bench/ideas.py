@@ -9,13 +9,13 @@ malloc) by `weft train` on multi30k. A ratio above 1 speaks for the idea.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import corpus
 import numpy as np
 import torch
+from cells import plain
 from timing import in_turns, middle, record, spread, table
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -26,7 +26,6 @@ from weft.core.pair import PAD
 from weft.data import batches
 from weft.learn.objectives import CrossEntropy
 from weft.learn.optimise import adamw, put_rate
-from weft.nn import fused
 from weft.nn.assemble import CELLS, SCORES, assemble
 from weft.settings import compose, merge, put
 
@@ -62,16 +61,6 @@ def rows_of(count: int, length: int) -> Batch:
 
 def there_and_back(run: Callable[[], Tensor]) -> Job:
     return lambda: run().sum().backward()
-
-
-@contextmanager
-def plain() -> Iterator[None]:
-    """Without compiled recurrences."""
-    kept, fused.possible = fused.possible, lambda x: False
-    try:
-        yield
-    finally:
-        fused.possible = kept
 
 
 def hoisted() -> Idea:
@@ -200,14 +189,14 @@ def padding(options: argparse.Namespace) -> Idea:
 
     order = np.random.default_rng(1).permutation(len(lengths[0]))
     longest = np.maximum(*lengths)[order]
-    ends = list(batches._cuts(longest, 4096))[:4]
+    ends = list(batches.cuts(longest, 4096))[:4]
     mixed = [order[begin:end] for begin, end in zip([0, *ends], ends)]
     alike = list(batches.plan(*lengths, 4096, 1, 0))[:4]
     return {"batches of rows as they come": work(mixed), "… of like length": work(alike)}
 
 
 def ahead(options: argparse.Namespace) -> Idea:
-    tokeniser, texts = corpus._tokeniser(), corpus.read(options.data / "multi30k/train.en")[:250]
+    tokeniser, texts = corpus.tokeniser(), corpus.read(options.data / "multi30k/train.en")[:250]
     ids = [tokeniser.encode(text) for text in texts]
     return {
         "250 lines cut into pieces while training": lambda: Batch.of([tokeniser.encode(t) for t in texts], ids),

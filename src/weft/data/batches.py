@@ -44,7 +44,7 @@ def plan(source: Lengths, target: Lengths, batch_tokens: int, seed: int, epoch: 
     for first in range(0, len(rows), POOL):
         pool = rows[first : first + POOL]
         pool[:] = pool[_by_length(source[pool], target[pool], batch_tokens)]
-        bounds.extend(first + end for end in _cuts(np.maximum(source[pool], target[pool]), batch_tokens))
+        bounds.extend(first + end for end in cuts(np.maximum(source[pool], target[pool]), batch_tokens))
     ends = np.asarray(bounds, dtype=np.int64)
     begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     order = random.permutation(len(ends))
@@ -60,7 +60,7 @@ def by_length(source: Lengths, target: Lengths, batch_tokens: int) -> Iterator[n
     """Batches in a fixed order, for validation and the like; every row is in one, however long."""
     order = _by_length(source, target, batch_tokens)
     begin = 0
-    for end in _cuts(np.maximum(source, target)[order], batch_tokens):
+    for end in cuts(np.maximum(source, target)[order], batch_tokens):
         yield order[begin:end]
         begin = end
 
@@ -78,7 +78,7 @@ def _by_length(source: Lengths, target: Lengths, batch_tokens: int) -> npt.NDArr
     return np.lexsort((np.where(strip % 2 == 0, source, -source), strip))
 
 
-def _cuts(lengths: Lengths, batch_tokens: int) -> Iterator[int]:
+def cuts(lengths: Lengths, batch_tokens: int) -> Iterator[int]:
     """Where batches end: as many rows as fit when each is padded to the longest of them, at least one."""
     begin = 0
     while begin < len(lengths):
