@@ -1,4 +1,4 @@
-"""The compiled passes over values against plain torch: cross-entropy with its gradient, and dropout."""
+"""The compiled passes over values against plain torch: cross-entropy with its gradient, dropout, a step of an LSTM."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from weft.core.kinds import Batch, Emission
 from weft.core.pair import PAD
 from weft.learn.objectives import CrossEntropy
 from weft.nn.dropout import Dropout
+from weft.nn.lstm import Lstm
 
 pytestmark = pytest.mark.skipif(native.pointwise() is None, reason="nothing was compiled: no compiler")
 each_format = pytest.mark.parametrize("format", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
@@ -163,3 +164,16 @@ def test_additive_scores_are_torchs(lines: int, queries: int, keys: int, width: 
     asked = asked.transpose(0, 1)
     wanted = torch.tanh(asked[:, :, None] + known[:, None]) @ weight
     torch.testing.assert_close(compiled.additive(asked, known, weight), wanted, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "width"), [(1, 3), (5, 64), (200, 130)])
+def test_a_step_of_an_lstm_is_that_of_plain_torch(rows: int, width: int) -> None:
+    torch.manual_seed(6)
+    cell = Lstm(7, width)
+    x, state = 4 * torch.randn(rows, 7), (torch.randn(rows, width), 3 * torch.randn(rows, width))
+    plain, (_, plain_c) = cell(x, state)  # with gradients: not compiled
+    with torch.no_grad():
+        h, (same, c) = cell(x, state)
+    assert same is h
+    torch.testing.assert_close(h, plain.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(c, plain_c.detach(), rtol=1e-5, atol=1e-6)

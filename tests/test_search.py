@@ -184,6 +184,12 @@ def test_a_line_is_done_when_its_beam_is_full_of_finished_outputs_and_none_that_
     assert len(model.asked) < 15  # nothing is looked for after that
 
 
+def test_a_beam_asks_once_a_line_for_the_first_symbol() -> None:
+    model, (read, mask) = Counting(5), padded(sources(6), after=END)
+    beam(model, read, mask, torch.tensor([3] * 6), Rules(first_symbol=FIRST), 3)
+    assert model.asked[:2] == [6, 18]
+
+
 def test_outputs_may_be_given_limits_of_their_own() -> None:
     lines = sources(5, longest=4)
     never = Table(4, for_end=-50.0)

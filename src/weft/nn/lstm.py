@@ -7,6 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from weft.core import native
 from weft.nn.cells import Recurrence, input_matrix, state_matrix
 from weft.nn.fused import Weights
 
@@ -45,6 +46,10 @@ class Lstm(_LongShort):
 
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         h, c = state
+        compiled = native.pointwise() if native.is_plain(inputs, h, c) else None
+        if compiled is not None and inputs.dim() == 2:
+            h, c = compiled.long_short(inputs, self.hidden(h), c)
+            return h, (h, c)
         i, f, new, o = (inputs + self.hidden(h)).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(new)
         h = torch.sigmoid(o) * torch.tanh(c)

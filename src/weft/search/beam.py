@@ -6,7 +6,7 @@ there are so many, as fairseq does, cuts outputs short where END is the second g
 that ended too soon".) Nothing here depends on which lines stand beside each other. With width 1 it is greedy search.
 """
 
-# B lines still open · K hypotheses a line · V symbols · t symbols written
+# B lines still open · K hypotheses a line, one at first · V symbols · t symbols written
 
 from __future__ import annotations
 
@@ -75,14 +75,15 @@ def beam(
     """For each line its finished hypotheses, the best first, at most `width`; `wanted` of them are looked at."""
     rows = source.shape[0]
     found = [_Line(width, wanted) for _ in range(rows)]
-    state = model.begin(source, mask).select(_repeat(rows, width, source.device))
-    now = _first(rows, width, limits)
-    y = torch.full((rows * width,), START, device=source.device)
+    state = model.begin(source, mask)
+    now = _first(rows, limits)
+    y = torch.full((rows,), START, device=source.device)
     while now.lines:
         log_probs, state = model.advance(y, state)
-        now, origin = _extend(now, log_probs, rules, found, length_penalty)
+        before = now.total.shape[1]
+        now, origin = _extend(now, log_probs, rules, found, width, length_penalty)
         stays = _still_open(now, found, length_penalty)
-        origin = origin + torch.arange(len(now.lines), device=origin.device)[:, None] * width  # (B, K) into B·K
+        origin = origin + torch.arange(len(now.lines), device=origin.device)[:, None] * before  # (B, K) into B·K
         if len(stays) < len(now.lines):
             now, origin = now.keep(stays), origin[stays]
         state = state.select(origin.flatten())
@@ -90,29 +91,23 @@ def beam(
     return [line.found for line in found]
 
 
-def _repeat(rows: int, width: int, device: torch.device) -> Tensor:
-    return torch.arange(rows, device=device).repeat_interleave(width)
-
-
-def _first(rows: int, width: int, limits: Tensor) -> _Open:
-    """Before the first symbol: one hypothesis a line is real, the others are placeholders at −∞."""
-    total = torch.full((rows, width), NEVER, device=limits.device)
-    total[:, 0] = 0.0
-    nothing = torch.empty(rows, width, 0, device=limits.device)
-    return _Open(list(range(rows)), nothing.long(), nothing, total, limits)
+def _first(rows: int, limits: Tensor) -> _Open:
+    """Before the first symbol: one hypothesis a line."""
+    nothing = torch.empty(rows, 1, 0, device=limits.device)
+    return _Open(list(range(rows)), nothing.long(), nothing, torch.zeros(rows, 1, device=limits.device), limits)
 
 
 def _extend(
-    now: _Open, log_probs: Tensor, rules: Rules, found: list[_Line], length_penalty: float
+    now: _Open, log_probs: Tensor, rules: Rules, found: list[_Line], width: int, length_penalty: float
 ) -> tuple[_Open, Tensor]:
-    """Every hypothesis by every symbol; the best that end are collected, the best K that do not go on."""
-    (lines, width), symbols = now.total.shape, log_probs.shape[1]
+    """Every hypothesis by every symbol; the best that end are collected, the best `width` that do not go on."""
+    (lines, hypotheses), symbols = now.total.shape, log_probs.shape[1]
     best, place = top_next(now.total, log_probs, now.written, now.limits, rules, 2 * width)
     origin, symbol = place // symbols, place % symbols
-    score = log_probs.view(lines, width * symbols).gather(1, place)
+    score = log_probs.view(lines, hypotheses * symbols).gather(1, place)
     ends = symbol == END
     _collect(now, origin, score, ends & (best > NEVER), found, width, length_penalty)
-    # the first K candidates that do not end, in order; where fewer are left, placeholders at −∞
+    # the first candidates that do not end, in order; where fewer are left, placeholders at −∞
     best = best.masked_fill(ends, NEVER)
     best, chosen = best.sort(dim=1, descending=True, stable=True)
     best, chosen = best[:, :width], chosen[:, :width]
@@ -123,7 +118,7 @@ def _extend(
 def _collect(
     now: _Open, origin: Tensor, score: Tensor, ends: Tensor, found: list[_Line], width: int, length_penalty: float
 ) -> None:
-    """Candidates among a line's best K that end are finished."""
+    """Candidates among a line's best `width` that end are finished."""
     for row, place in ends[:, :width].nonzero().tolist():
         parent = int(origin[row, place])
         scores = [*now.scores[row, parent].tolist(), float(score[row, place])]

@@ -176,6 +176,37 @@ void weft_additive(const Additive *a) {
     in_parts(&a->team, additive_queries, a, count, count * a->keys * a->width);
 }
 
+/* ---- what an LSTM makes of its gates' sums: c = i c~ + f c', h = o tanh(c) ---- */
+
+typedef struct {
+    Team team;
+    int64_t rows, width;
+    const float *of_input, *of_state; /* (rows, 4, width): i, f, c~ and o are made of their sum */
+    const float *before;              /* (rows, width): c' */
+    float *h, *c;                     /* (rows, width) */
+} LongShort;
+
+INLINE float opened(float x) { return 1.0f / (1.0f + exponential(-x)); }
+
+FAST static void long_short_rows(const void *job, int64_t from, int64_t to) {
+    const LongShort *l = job;
+    const int D = (int)l->width;
+    for (int64_t row = from; row < to; row++) {
+        const float *restrict x = l->of_input + (size_t)row * 4 * D, *restrict s = l->of_state + (size_t)row * 4 * D;
+        const float *restrict before = l->before + (size_t)row * D;
+        float *restrict h = l->h + (size_t)row * D, *restrict c = l->c + (size_t)row * D;
+#pragma omp simd
+        for (int d = 0; d < D; d++) {
+            const float i = opened(x[d] + s[d]), f = opened(x[D + d] + s[D + d]);
+            const float n = hyperbolic(x[2 * D + d] + s[2 * D + d]), o = opened(x[3 * D + d] + s[3 * D + d]);
+            c[d] = f * before[d] + i * n;
+            h[d] = o * hyperbolic(c[d]);
+        }
+    }
+}
+
+void weft_long_short(const LongShort *l) { in_parts(&l->team, long_short_rows, l, l->rows, 4 * l->rows * l->width); }
+
 /* ---- log-softmax of each row, in its place ---- */
 
 typedef struct {
@@ -248,5 +279,5 @@ FAST static void best_of_lines(const void *job, int64_t from, int64_t to) {
 void weft_best(const Best *b) { in_parts(&b->team, best_of_lines, b, b->lines, b->lines * b->width * b->symbols); }
 
 int64_t weft_pointwise_size(void) {
-    return sizeof(Dropout) + sizeof(Entropy) + sizeof(Additive) + sizeof(LogSoftmax) + sizeof(Best);
+    return sizeof(Dropout) + sizeof(Entropy) + sizeof(Additive) + sizeof(LongShort) + sizeof(LogSoftmax) + sizeof(Best);
 }

@@ -48,6 +48,17 @@ class Additive(ctypes.Structure):
     )
 
 
+class LongShort(ctypes.Structure):
+    """The struct of the same name in pointwise.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in TEAM),
+        ("rows", ctypes.c_int64),
+        ("width", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("of_input", "of_state", "before", "h", "c")),
+    )
+
+
 class LogSoftmax(ctypes.Structure):
     """The struct of the same name in pointwise.c."""
 
@@ -69,7 +80,7 @@ class Best(ctypes.Structure):
     )
 
 
-JOBS = (Dropout, Entropy, Additive, LogSoftmax, Best)
+JOBS = (Dropout, Entropy, Additive, LongShort, LogSoftmax, Best)
 
 
 class Pointwise:
@@ -81,6 +92,8 @@ class Pointwise:
         self._entropy.argtypes, self._entropy.restype = [ctypes.POINTER(Entropy)], None
         self._additive = library.weft_additive
         self._additive.argtypes, self._additive.restype = [ctypes.POINTER(Additive)], None
+        self._long_short = library.weft_long_short
+        self._long_short.argtypes, self._long_short.restype = [ctypes.POINTER(LongShort)], None
         self._log_softmax, self._best = library.weft_log_softmax, library.weft_best
         self._log_softmax.argtypes, self._log_softmax.restype = [ctypes.POINTER(LogSoftmax)], None
         self._best.argtypes, self._best.restype = [ctypes.POINTER(Best)], None
@@ -128,6 +141,19 @@ class Pointwise:
         )  # fmt: skip
         self._additive(ctypes.byref(job))
         return scores
+
+    def long_short(
+        self, of_input: torch.Tensor, of_state: torch.Tensor, before: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """An LSTM's h and c (B, D) after a step: of what inputs and state say to i, f, c̃ and o (B, 4 D), and c'."""
+        of_input, of_state, before = of_input.contiguous(), of_state.contiguous(), before.contiguous()
+        h, c = torch.empty_like(before), torch.empty_like(before)
+        job = LongShort(
+            *team(self._tools).values(), *before.shape,
+            *(one.data_ptr() for one in (of_input, of_state, before, h, c)),
+        )  # fmt: skip
+        self._long_short(ctypes.byref(job))
+        return h, c
 
     def log_softmax(self, x: torch.Tensor) -> torch.Tensor:
         """The log-softmax of each row of x (…, V), which is put in its place."""
