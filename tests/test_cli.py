@@ -206,6 +206,7 @@ def test_a_column_that_is_not_there_is_refused(weft: Weft, pairs: Path) -> None:
 
 def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
     refused(weft("train"), "no pairs are given", "weft train pairs.tsv")
+    refused(weft("train", "--resume"), "it is not said which run goes on", "weft train --out RUN --resume")
 
 
 # training: wrong settings --------------------------------------------------------------------------------------------
@@ -620,6 +621,15 @@ def test_a_tab_inside_a_source_does_not_add_a_column_to_tsv(weft: Weft, tiny_run
     _, line = predicted(weft, tiny_run, "--format", "tsv", lines=["abcd", "ab\tcd"])
     assert line.split("\t")[0] == "ab\\tcd"
     assert line.count("\t") == 2
+
+
+def test_nothing_to_predict_is_told(weft: Weft, tiny_run: Run) -> None:
+    done = weft("predict", tiny_run.path, put("in.txt", ""))
+    assert (done.code, done.out, done.err) == (0, "", "note: there is no line to predict\n")
+
+
+def test_an_input_that_is_not_there_is_told_before_a_model_is_loaded(weft: Weft, tmp_path: Path) -> None:
+    refused(weft("predict", tmp_path / "no-run", "no-file.txt"), "no-file.txt")
 
 
 TABS = "note: every line has a tab, but no source in training had one: "

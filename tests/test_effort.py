@@ -41,6 +41,12 @@ def test_an_encoder_alone() -> None:
     assert found.writing == 8 * 4 + 9 * 4, "the head projects to the table's width"
 
 
+def test_shares_of_the_time_are_never_more_than_all_of_it() -> None:
+    progress = Progress(seconds=1.0, spent={"steps": 0.5, "validation": 0.4, "saving": 1.1})
+    spent, _ = limits(progress, 1e9)
+    assert sum(spent.values()) == pytest.approx(1.0, abs=0.01)
+
+
 def test_reports_say_how_hard_the_machine_works(tiny_run: Run) -> None:
     lines = [json.loads(line) for line in tiny_run.folder.log.read_text(encoding="utf-8").splitlines()]
     reports = [line for line in lines if line["kind"] == "report"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -18,7 +20,7 @@ from weft.api import Run
 from weft.core.errors import WeftError
 from weft.learn.folder import RunFolder
 from weft.learn.report import Quiet
-from weft.members import SEEDS_APART, Among, Beside, Share, shares, spec_of
+from weft.members import SEEDS_APART, Among, Beside, Share, leave_out_those_behind, shares, spec_of
 from weft.serve.predictor import Predictor, best_weights
 from weft.settings import compose
 
@@ -65,8 +67,34 @@ def test_what_is_said_at_the_end_is_of_all_together(trained: Run) -> None:
     final = package.learn.report.Log(trained.folder.log).last()
     each = Predictor.load(trained.path, alone=True).model.parameter_count
     assert (final["models"], final["parameters"]) == (3, 3 * each)
+    assert (final["steps"], final["steps_of_others"]) == (12, [12, 12])
     assert final["loss"] == pytest.approx(Run(trained.path).predictor.forced(_valid(trained))["loss"], rel=1e-4)
     assert f"{3 * each:,} parameters" in (trained.path / "README.md").read_text(encoding="utf-8")
+
+
+def behind(run: Path, number: int, loss: float) -> None:
+    """Make it look as if that model had ended with such a loss."""
+    log = RunFolder(run).member(number).log
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    changed = [{**line, "loss": loss} if line["kind"] == "evaluation" else line for line in lines]
+    log.write_text("".join(json.dumps(line) + "\n" for line in changed), encoding="utf-8")
+
+
+def test_a_model_that_stayed_far_behind_does_not_predict_with_the_others(trained: Run, tmp_path: Path) -> None:
+    run, notes = tmp_path / "run", list[str]()
+    shutil.copytree(trained.path, run, symlinks=True)
+    leave_out_those_behind(RunFolder(run), 3, notes.append)
+    assert (notes, len(Predictor.load(run).others)) == ([], 2)
+    behind(run, 3, 99.0)
+    leave_out_those_behind(RunFolder(run), 3, notes.append)
+    assert len(Predictor.load(run).others) == 1
+    assert [note.partition(" loss is ")[0] for note in notes] == [
+        "model 3 is left out of what predicts together: its validation"
+    ]
+    assert "99.000" in (run / "members" / "3" / "left-out.txt").read_text(encoding="utf-8")
+    behind(run, 3, 0.1)  # it went on, and came further than the others
+    leave_out_those_behind(RunFolder(run), 3, notes.append)
+    assert [other.name for other in (run / "members").glob("*/left-out.txt")] == ["left-out.txt"]  # now the second
 
 
 def _valid(run: Run) -> list[package.Pair]:

@@ -238,7 +238,7 @@ def test_an_unknown_name_shows_the_nearest() -> None:
     assert error.what == "there is no column 'wrod' for the source"
     assert error.where == "p.tsv:1"
     known = "did you mean 'word'? Known: word, phones (its first line)"
-    assert error.todo == f"{known}; without a header, give a number: --source 3"
+    assert error.todo == f"{known}; without a header, give a number from 1 to 2: --source 2"
 
 
 def test_an_unknown_parquet_column_shows_the_nearest() -> None:
@@ -254,6 +254,11 @@ def test_source_and_target_in_line_1_are_taken_as_a_header_with_a_note() -> None
     assert reading.notes == ["p.tsv:1: taken as a header (Source, Target), not as data"]
     list(read_pairs([path], reading=reading))
     assert len(reading.notes) == 1
+
+
+def test_numbers_under_a_name_look_like_a_header_too() -> None:
+    _, reading = skipping(put("p.csv", "id,german\n0,bebh\n"))
+    assert "looks like a header" in reading.notes[0]
 
 
 def test_a_line_1_that_looks_like_a_header_stays_data_with_a_warning() -> None:

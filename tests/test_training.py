@@ -18,7 +18,7 @@ from weft.core.errors import UserError
 from weft.core.kinds import Batch
 from weft.core.pair import END
 from weft.learn.optimise import adamw, put_rate
-from weft.learn.report import Plain, Quiet
+from weft.learn.report import Plain, Quiet, worth_telling
 from weft.learn.room import check_room
 from weft.learn.validate import Validator
 from weft.nn.assemble import assemble
@@ -39,14 +39,33 @@ def log(run: weft.Run) -> list[dict[str, object]]:
     return [json.loads(line) for line in (run.path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def test_an_equal_score_is_not_told_as_the_best_so_far() -> None:
+def test_what_is_kept_as_the_best_is_told_and_by_what() -> None:
     told = io.StringIO()
     plain = Plain(told)
     numbers = dict.fromkeys(("cer", "ter", "bleu", "chrf"), 0.0)
-    for step, score in enumerate((0.0, 0.0, 5.0, 5.0), 1):
+    kept = [(1, 0.0, True), (2, 0.0, True), (3, 5.0, True), (4, 5.0, False), (1, 5.0, True)]  # the last: another model
+    for step, score, best in kept:
         line = {"step": step, "loss": 1 / step, "exact": score, **numbers}
-        plain.evaluation({**line, "metric": "exact", "best": True, "best_score": score}, [])
-    assert ["← best so far" in line for line in told.getvalue().splitlines()] == [True, False, True, False]
+        plain.evaluation({**line, "metric": "exact", "best": best, "best_score": score}, [])
+    marks = [line.partition("  ← ")[2] for line in told.getvalue().splitlines()]
+    assert marks == ["best so far", "best so far, by its loss", "best so far", "", "best so far"]
+
+
+def test_a_bleu_of_nothing_is_told_only_where_it_is_asked_for() -> None:
+    scores = {"exact": 95.0, "cer": 1.0, "ter": 5.0, "bleu": 0.0, "chrf": 98.0}
+    assert "bleu" not in worth_telling({**scores, "metric": "exact"})
+    assert worth_telling({**scores, "metric": "bleu"})["bleu"] == "0.00"
+    assert worth_telling({**scores, "bleu": 3.0, "metric": "exact"})["bleu"] == "3.00"
+
+
+def test_a_model_does_not_begin_with_the_best_score_of_the_one_before() -> None:
+    told = io.StringIO()
+    plain = Plain(told)
+    numbers = {"loss": 1.0, "epoch": 1.0, "tokens_per_second": 9.0, "share": 0.5}
+    evaluation = {**dict.fromkeys(("exact", "cer", "ter", "bleu", "chrf"), 88.0), "metric": "exact", "best_score": 88.0}
+    plain.evaluation({"step": 10, "loss": 1.0, "best": True, **evaluation}, [])
+    plain.report({"step": 1, **numbers})
+    assert "best" not in told.getvalue().splitlines()[-1]
 
 
 KINDS = [

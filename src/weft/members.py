@@ -7,12 +7,13 @@ second core, so models train side by side, each in its own process; the cores, a
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +22,12 @@ import torch
 
 from weft.core.errors import WeftError
 from weft.learn.folder import RunFolder
-from weft.learn.report import Reporter
+from weft.learn.report import Log, Reporter
 from weft.learn.validate import Example
 from weft.learn.world import World
 from weft.spec import Spec
 
+LAGS, LAGS_BY = 1.5, 0.05  # times the best model's loss, and nats a symbol above it: such a one only spoils the others
 SEEDS_APART = 1000  # so that runs with neighbouring seeds share no model
 PATIENCE = 120.0  # seconds that a process has to save itself when it is asked to stop
 
@@ -118,6 +120,30 @@ class Beside:
             if process.stdin is not None:
                 process.stdin.close()
             said.close()
+
+
+def evaluations(folder: RunFolder) -> list[dict[str, Any]]:
+    return [line for line in Log(folder.log).lines() if line["kind"] == "evaluation"]
+
+
+def leave_out_those_behind(folder: RunFolder, members: int, note: Callable[[str], None]) -> None:
+    """Models that have learned far less than the best, as where the machine became slow, do not predict with it."""
+    losses = {number: _best_loss(folder.member(number)) for number in range(2, members + 1)}
+    best = min(_best_loss(folder), *losses.values())
+    for number, loss in losses.items():
+        mark = folder.member(number).left_out
+        if loss > LAGS * best and loss > best + LAGS_BY:
+            reason = f"its validation loss is {loss:.3f}, the best model's {best:.3f}"
+            folder.member(number).write(mark.name, f"{reason}\n")
+            note(f"model {number} is left out of what predicts together: {reason}")
+        else:
+            mark.unlink(missing_ok=True)
+
+
+def _best_loss(folder: RunFolder) -> float:
+    """Of the weights that are kept; infinite where there are none."""
+    kept = [line["loss"] for line in evaluations(folder) if line["best"] and line["loss"] is not None]
+    return kept[-1] if kept else math.inf
 
 
 class Among:

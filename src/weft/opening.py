@@ -132,7 +132,8 @@ def files_of(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
 
 
 def _data_layer(job: Job) -> Layer:
-    return {"data": {"pairs": _absolute(job.pairs), "valid": _absolute(job.valid)}}
+    files = {"pairs": _absolute(job.pairs), "valid": _absolute(job.valid)}
+    return {"data": {name: paths for name, paths in files.items() if paths}}
 
 
 def _absolute(paths: Sequence[str]) -> list[str]:

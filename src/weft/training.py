@@ -28,7 +28,17 @@ from weft.learn.room import check_room
 from weft.learn.validate import Validator
 from weft.learn.world import World, join_world
 from weft.look.card import card
-from weft.members import PATIENCE, Among, Beside, shares, side_by_side, spec_of, using_threads
+from weft.members import (
+    PATIENCE,
+    Among,
+    Beside,
+    evaluations,
+    leave_out_those_behind,
+    shares,
+    side_by_side,
+    spec_of,
+    using_threads,
+)
 from weft.nn.heads import Tokens
 from weft.nn.model import Seq2Seq
 from weft.opening import Job, Ready, asked_for, go_on, start
@@ -85,6 +95,8 @@ def _default_out(job: Job) -> Path:
     To be resumed is the last of them.
     """
     if not job.pairs:
+        if job.resume:
+            raise UserError("it is not said which run goes on", "--out", "name it: weft train --out RUN --resume")
         raise UserError("no pairs are given", "PAIRS", "name a pairs file: weft train pairs.tsv")
     path = job.pairs[0] if Path(job.pairs[0]).exists() else job.pairs[0].split(":")[0]
     stem = Path(path).name.split(".")[0] or "stdin"
@@ -103,6 +115,7 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, jo
     if world.size == 1:
         ready = race.run(ready, folder, reporter, partial(_train_one, world=world))
     members, at_once = ready.spec.train.members, side_by_side(ready.spec, world)
+    more: list[Trainer] = []  # after the first
     if members == 1:
         trainer = _train_one(ready, folder, reporter, world, job.init or race.winner(folder))
     else:
@@ -112,11 +125,13 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, jo
         how = f"{at_once} side by side" if at_once > 1 else "one after the other"
         reporter.note(f"{members} models, which predict together, are trained {how}; this tells of the first")
         with Beside(folder, others, pairs) as beside, using_threads(mine.threads):
-            trainer, *_ = _train_some(ready, folder, mine.numbers, world, reporter)
+            trainer, *more = _train_some(ready, folder, mine.numbers, world, reporter)
             beside.wait()
+        if world.first:
+            leave_out_those_behind(folder, members, reporter.note)
     give_back()  # what the steps needed
     if world.first:
-        _finish(ready, folder, trainer, before)
+        _finish(ready, folder, trainer, sum(one.progress.seconds for one in more), before)
 
 
 def _make_members(ready: Ready, folder: RunFolder, at_once: int) -> None:
@@ -203,13 +218,14 @@ def _restore(trainer: Trainer, folder: RunFolder, world: World, reporter: Report
     trainer.restore(saved)
 
 
-def _finish(ready: Ready, folder: RunFolder, trainer: Trainer, before: dict[str, Any]) -> None:
+def _finish(ready: Ready, folder: RunFolder, trainer: Trainer, later: float, before: dict[str, Any]) -> None:
     """Score the best weights by the run's own search, and write the card and the curves.
 
-    `before` is the last line of the log when the run was opened: a run that was finished already keeps its scores.
+    `later` are the seconds that other models took after the first. `before` is the last line of the log when the run
+    was opened: a run that was finished already keeps its scores.
     """
     finished = before.get("kind") == "final" and before["steps"] == trainer.progress.step
-    final = before if finished else _final_scores(ready, folder, trainer)
+    final = before if finished else _final_scores(ready, folder, trainer, later)
     Log(folder.log).write(final)
     facts = {**folder.read_facts(), "parameters": final["parameters"]}
     folder.write("README.md", card(folder.path.name, ready.spec, facts, folder.read_choices()["reasons"], final))
@@ -233,7 +249,7 @@ class Curves:
         draw_curves(self._folder.log, self._folder.path / "curves.png", self._folder.path.name)
 
 
-def _final_scores(ready: Ready, folder: RunFolder, trainer: Trainer) -> dict[str, Any]:
+def _final_scores(ready: Ready, folder: RunFolder, trainer: Trainer, later: float) -> dict[str, Any]:
     progress, spec = trainer.progress, ready.spec
     predictor = Predictor.load(folder.path)
     valid = Validator.of(ready.prepared.valid, ready.source, ready.target, spec.train.batch_tokens)
@@ -252,9 +268,10 @@ def _final_scores(ready: Ready, folder: RunFolder, trainer: Trainer) -> dict[str
         "search": f"beam {search.width}" if search.kind == "beam" else search.kind,
         "signatures": signatures([[pair.target] for pair in part.pairs]),
         "models": 1 + len(predictor.others),
+        "steps_of_others": [evaluations(member)[-1]["step"] for member in folder.trained_members()],
         "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),
         "examples": [[e.source, e.wanted, e.said] for e in found.examples(part.pairs, 6)],
-        "seconds": round(progress.seconds, 2),
+        "seconds": round(progress.seconds + later, 2),
         "spent": spent,
         "limit": limit,
     }

@@ -178,7 +178,7 @@ def _rates(choices: Choices, given: Mapping[str, Any], width: int) -> None:
 
 def _recurrent(choices: Choices, given: Mapping[str, Any], clock: Clock | None, count: float) -> float | None:
     """How many passes over the data there is time for, if that is known, when every core trains one model."""
-    why = "" if _asked(given) else "short sequences: an LSTM with attention learns them from few pairs"
+    why = "" if _asked(given) else "no running text: an LSTM with attention learns from few pairs"
     if implied_kind("encoder", given) == "transformer":
         choices.set("embed.positions", "sinusoid")
     else:
@@ -226,7 +226,7 @@ def _selection(choices: Choices, running: bool) -> None:
     if running:
         choices.set("train.select", "bleu", "many right answers: overlap is counted rather than equality")
     else:
-        choices.set("train.select", "exact", "short outputs are right or wrong")
+        choices.set("train.select", "exact", "an output is right or wrong as a whole; among equals the loss decides")
 
 
 def _drop_given(choices: Choices, given: Mapping[str, Any]) -> None:

@@ -43,6 +43,8 @@ def _bad_lines(reading: Any) -> None:
         common.show(f"  {line}")
     if reading.skipped > len(reading.bad):
         common.show(f"  … and {reading.skipped - len(reading.bad):,} more")
+    if reading.skipped:
+        common.show("  training stops at the first of them; with --on-bad-line skip it leaves them out")
 
 
 def _survey(paths: list[str], valid: list[str], columns: Any) -> None:

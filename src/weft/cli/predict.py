@@ -31,7 +31,7 @@ def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that weft train made.")],
     file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="Lines to predict; - is stdin.")] = "-",
     beam: Annotated[
-        int | None, typer.Option(help="Beam search of this width.", show_default="the run's", metavar="N")
+        int | None, typer.Option(help="Beam search of this width.", show_default="the run's", min=1, metavar="N")
     ] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="The most probable symbol at each step.")] = False,
     sample: Annotated[bool, typer.Option("--sample", help="Draw each symbol at random.")] = False,
@@ -69,6 +69,7 @@ def predict(
     from weft.api import load
     from weft.core import memory
     from weft.core.errors import UserError
+    from weft.data.files import opened
     from weft.data.formats import kind_of
     from weft.data.pairs import read_inputs
     from weft.serve import ctranslate2
@@ -79,6 +80,9 @@ def predict(
         raise typer.BadParameter(f"'{format}' is not one of {', '.join(SHOWN)}", param_hint="--format")
     if nbest > 1 and format == "text":
         raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")
+    if file != "-" and not Path(file).exists():
+        with opened(file):  # which tells what is wrong, before models are loaded
+            pass
     loaded = load(run, *(with_ or ()))
     memory.keep()
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
@@ -110,6 +114,8 @@ def _answer(run: Run, chunks: Iterator[Chunk], plan: Plan, format: str, plain: b
                 raise problem
     finally:
         common.note_unseen(unseen)
+    if not done:
+        common.complain("there is no line to predict", label="note")
 
 
 def _note_tabs(first: list[Pair], run: Run) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.api import Run
 from weft.cli import common
-from weft.learn.report import Log, clock
+from weft.learn.report import Log, clock, worth_telling
 
 
 def of_all(final: dict[str, Any]) -> str:
@@ -17,22 +17,26 @@ def of_all(final: dict[str, Any]) -> str:
 
 def summarise(run: Run) -> None:
     final = Log(run.folder.log).last()
-    rows = [
-        [name, f"{final[name]:.2f}"] for name in ("exact", "cer", "ter", "bleu", "chrf") if final.get(name) is not None
-    ]
+    rows = [list(scored) for scored in worth_telling(final).items()]
     rows.append(["loss", f"{final['loss']:.3f}" if final.get("loss") is not None else "—"])
     models = final.get("models", 1)
     which = f"best of step {final['step']:,}" if models == 1 else f"{models} models together"
     title = f"{run.path}: {of_all(final)}, {final['search']}, {which}"
     common.show(title, common.table(["metric", "value"], rows))
     common.show(
-        f"trained {clock(final['seconds'])}, {final['steps']:,} steps{' each' if models > 1 else ''}, "
+        f"trained {clock(final['seconds'])}, {_steps([final['steps'], *final.get('steps_of_others', [])])}, "
         f"{final['parameters']:,} parameters",
         *_limit(final),
         f"model card {run.path / 'README.md'} · curves {run.path / 'curves.png'} · settings {run.path / 'spec.yaml'}",
         "",
         f"next:  weft predict {run.path} FILE   or   weft evaluate {run.path} PAIRS",
     )
+
+
+def _steps(each: list[int]) -> str:
+    """Of one model, or of the least and the most trained of several."""
+    least, most = min(each), max(each)
+    return f"{most:,} steps" if len(each) == 1 else f"{least:,} to {most:,} steps each"
 
 
 def _limit(final: dict[str, Any]) -> list[str]:

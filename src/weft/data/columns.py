@@ -25,7 +25,7 @@ HEADER_WORDS = frozenset((
     "inflected", "english", "french", "german", "spanish", "en", "fr", "de", "es", "text", "label", "labels",
     "question", "answer", "query", "response", "prompt", "completion", "original", "normalized", "normalised",
     "noisy", "clean", "raw", "corrected", "sentence", "translation", "x", "y", "from", "to", "before", "after",
-    "document", "summary",
+    "document", "summary", "id", "index", "nr",
 ))
 # fmt: on
 
@@ -217,7 +217,7 @@ def _unknown(role: str, column: str, names: list[str], where: str) -> UserError:
     known = [name if len(name) <= 40 else f"{name[:40]}…" for name in names[:30]]
     todo = did_you_mean(column, known)
     if where.endswith(":1"):  # a line of a table, and not the names of a Parquet file
-        todo += f" (its first line); without a header, give a number: --{role} 3"
+        todo += f" (its first line); without a header, give a number from 1 to {len(names)}: --{role} {len(names)}"
     return UserError(f"there is no column {column!r} for the {role}", where, todo)
 
 

@@ -39,9 +39,10 @@ def share_of_speed(operations: float, seconds: float, most: float) -> float:
 
 def limits(progress: Progress, most: float) -> tuple[dict[str, float], str]:
     """Where a run's time went, in shares; and what to change for it to go faster."""
-    total = max(1e-9, progress.seconds)
     seconds = {**progress.spent, "learning": progress.spent.get("steps", 0.0) - progress.spent.get("batches", 0.0)}
-    spent = {name: round(seconds.get(name, 0.0) / total, 3) for name in ("learning", "batches", "validation", "saving")}
+    names = ("learning", "batches", "validation", "saving")
+    total = max(1e-9, progress.seconds, sum(seconds.get(name, 0.0) for name in names))  # the last save comes after all
+    spent = {name: round(seconds.get(name, 0.0) / total, 3) for name in names}
     effort = share_of_speed(progress.operations, seconds["learning"], most)
     if spent["validation"] + spent["saving"] > 0.25:
         return spent, "validation and saving: lower train.evaluations or train.valid_pairs"

@@ -44,9 +44,15 @@ class RunFolder:
         return RunFolder(self.path / "members" / str(number))
 
     def trained_members(self) -> list[RunFolder]:
-        """Those that have something to predict with."""
+        """Those that have something to predict with, and are not left out."""
         found = (self.path / "members").glob("*/checkpoints/step-*")
-        return [self.member(number) for number in sorted({int(path.parent.parent.name) for path in found})]
+        members = [self.member(number) for number in sorted({int(path.parent.parent.name) for path in found})]
+        return [member for member in members if not member.left_out.exists()]
+
+    @property
+    def left_out(self) -> Path:
+        """Of a model of a run: there if it is not to predict with the others, with the reason."""
+        return self.path / "left-out.txt"
 
     def check_free(self) -> None:
         """Refuse a folder that is in use for something else."""

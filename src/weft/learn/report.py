@@ -35,12 +35,18 @@ class Log:
             os.truncate(self.path, length)
 
     def last(self) -> dict[str, Any]:
-        """The last whole line, or nothing."""
-        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        """The last line, or nothing where it is cut off."""
+        texts = self._texts()
         try:
-            return dict(json.loads(lines[-1])) if lines else {}
+            return dict(json.loads(texts[-1])) if texts else {}
         except ValueError:
             return {}
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [dict(json.loads(text)) for text in self._texts()]
+
+    def _texts(self) -> list[str]:
+        return self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
 
 
 class Reporter(Protocol):
@@ -74,18 +80,29 @@ class Quiet:
 
 
 class _Best:
-    """The best score so far. An equal score with a lower loss is kept as the best, but is not told as better."""
+    """The best score so far of the model that is told of: when steps are counted from the start, that is another."""
 
     def __init__(self) -> None:
         self._score: float | None = None
-        self.text = ""  # what a report ends with
+        self._step, self._text = 0, ""
 
-    def told(self, line: dict[str, Any]) -> str:
-        """An evaluation, with a mark if its score beats those before it."""
-        star = "  ← best so far" if line["best"] and line["best_score"] != self._score else ""
+    def report(self, line: dict[str, Any]) -> str:
+        """A report, with the best score at its end."""
+        self._at(line["step"])
+        return f"{describe(line)}{self._text}"
+
+    def evaluation(self, line: dict[str, Any]) -> str:
+        """An evaluation, with a mark if it is kept as the best; of equal scores the lower loss is."""
+        self._at(line["step"])
+        how = ", by its loss" if line["best_score"] == self._score else ""
         self._score = line["best_score"]
-        self.text = f" · best {line['metric']} {line['best_score']:.2f}"
-        return f"{describe_evaluation(line)}{star}"
+        self._text = f" · best {line['metric']} {line['best_score']:.2f}"
+        return f"{describe_evaluation(line)}{f'  ← best so far{how}' if line['best'] else ''}"
+
+    def _at(self, step: int) -> None:
+        if step < self._step:
+            self._score, self._text = None, ""
+        self._step = step
 
 
 class Plain:
@@ -114,10 +131,10 @@ class Plain:
         """Not more often than people read."""
         if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
             self._said = time.monotonic()
-            self._say(f"{describe(line)}{self._best.text}")
+            self._say(self._best.report(line))
 
     def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
-        self._say(self._best.told(line))
+        self._say(self._best.evaluation(line))
         for example in examples:
             self._say(f"  {mark(example)} {short(example.source)} → {short(example.said)}{wanted(example)}")
 
@@ -145,11 +162,11 @@ class Live:
         self._bar.update(self._task, description=doing, completed=share, text=f"{rows:,} rows", visible=share < 1)
 
     def report(self, line: dict[str, Any]) -> None:
-        text = f"{describe(line)}{self._best.text}"
-        self._bar.update(self._task, description="training", completed=line["share"], text=text, visible=True)
+        text, share = self._best.report(line), line["share"]
+        self._bar.update(self._task, description="training", completed=share, text=text, visible=True)
 
     def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
-        self._console.print(_plain(self._best.told(line)))
+        self._console.print(_plain(self._best.evaluation(line)))
         for example in examples:
             colour = "green" if example.right else "red"
             source, output = _plain(short(example.source)), _plain(short(example.said))
@@ -176,8 +193,14 @@ def describe(line: dict[str, Any]) -> str:
     )
 
 
+def worth_telling(line: dict[str, Any]) -> dict[str, str]:
+    """Scores by name, without a BLEU of 0 where nobody asked for it: outputs of less than four words have no other."""
+    names = [name for name in ("exact", "cer", "ter", "bleu", "chrf") if line.get(name) is not None]
+    return {n: f"{line[n]:.2f}" for n in names if n != "bleu" or line[n] or line.get("metric") == "bleu"}
+
+
 def describe_evaluation(line: dict[str, Any]) -> str:
-    metrics = " · ".join(f"{name} {line[name]:.2f}" for name in ("exact", "cer", "ter", "bleu", "chrf"))
+    metrics = " · ".join(f"{name} {score}" for name, score in worth_telling(line).items())
     return f"validation at step {line['step']:,}: loss {line['loss']:.3f} · {metrics}"
 
 
