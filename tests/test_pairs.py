@@ -349,7 +349,7 @@ def test_columns_that_nobody_uses_are_told_once() -> None:
 
 
 def test_columns_that_are_left_out_on_purpose_are_not_told() -> None:
-    path = put("p.tsv", "id\tword\tphone\tlang\n1\ta\tb\ten\n")
+    path = put("p.tsv", "key\tword\tphone\tlang\n1\ta\tb\ten\n")
     for columns in (Columns("word", "phone"), Columns(2, 3), Columns(2, 3, tag=4), Columns(features=4)):
         assert skipping(path, columns)[1].notes == []
     assert skipping(put("p.jsonl", '{"source": "a", "target": "b", "id": "1"}'))[1].notes == []

@@ -18,7 +18,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
     against: Annotated[Path | None, typer.Option(help="Another run: a paired bootstrap.", metavar="RUN2")] = None,
     beam: Annotated[
-        int | None, typer.Option(help="Beam search of this width.", show_default="the run's", min=1, metavar="N")
+        int | None, typer.Option(help="Beam search of this width.", show_default="the run's", metavar="N")
     ] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="The most probable symbol at each step.")] = False,
     source: Annotated[

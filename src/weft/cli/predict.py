@@ -31,7 +31,7 @@ def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that weft train made.")],
     file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="Lines to predict; - is stdin.")] = "-",
     beam: Annotated[
-        int | None, typer.Option(help="Beam search of this width.", show_default="the run's", min=1, metavar="N")
+        int | None, typer.Option(help="Beam search of this width.", show_default="the run's", metavar="N")
     ] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="The most probable symbol at each step.")] = False,
     sample: Annotated[bool, typer.Option("--sample", help="Draw each symbol at random.")] = False,
@@ -94,11 +94,13 @@ def predict(
     loaded.predictor.engine = ctranslate2.pick(engine, loaded.folder, loaded.predictor, plan, SHOWN[format])
     inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest)
     size = 1 if file == "-" and sys.stdin.isatty() else CHUNK
-    _answer(loaded, _chunks(inputs, size), plan, format, plain=kind_of(file) == "")
+    done = _answer(loaded, _chunks(inputs, size), plan, format, plain=kind_of(file) == "")
+    if not done and file != "-":
+        common.complain("there is no line to predict", label="note")
 
 
-def _answer(run: Run, chunks: Iterator[Chunk], plan: Plan, format: str, plain: bool) -> None:
-    """Write the outputs, chunk by chunk; what is strange about the inputs is noted once."""
+def _answer(run: Run, chunks: Iterator[Chunk], plan: Plan, format: str, plain: bool) -> int:
+    """Write the outputs, chunk by chunk, and count them; what is strange about the inputs is noted once."""
     done, unseen = 0, set[str]()
     try:
         for chunk, problem in chunks:
@@ -114,8 +116,7 @@ def _answer(run: Run, chunks: Iterator[Chunk], plan: Plan, format: str, plain: b
                 raise problem
     finally:
         common.note_unseen(unseen)
-    if not done:
-        common.complain("there is no line to predict", label="note")
+    return done
 
 
 def _note_tabs(first: list[Pair], run: Run) -> None:
