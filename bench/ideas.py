@@ -1,6 +1,6 @@
 """What does each idea bring that training is fast by? The same work with it and without it, in turns.
 
-    python bench/ideas.py [--windows 7] [--rounds 3] [--seconds 15] [--only optimiser]
+    python bench/ideas.py [--windows 7] [--rounds 3] [--seconds 30] [--only optimiser]
 
 Small pieces of work are timed here, forward and backward, two threads; those that only whole runs can tell (processes,
 malloc) by `weft train` on multi30k. A ratio above 1 speaks for the idea.
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("--data", type=corpus.Path, default=corpus.data_folder())
     parser.add_argument("--windows", type=int, default=7)
     parser.add_argument("--rounds", type=int, default=3, help="of whole runs; 0: none")
-    parser.add_argument("--seconds", type=float, default=15, help="of a whole run")
+    parser.add_argument("--seconds", type=float, default=30, help="of a whole run")
     parser.add_argument("--only", action="append", choices=[*IDEAS, *WITH_DATA, "runs"])
     options = parser.parse_args()
     asked = options.only or [*IDEAS, *WITH_DATA, "runs"]

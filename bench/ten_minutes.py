@@ -8,7 +8,7 @@ how Weft trains it is the autopilot's choice, and «autopilot» is a run in whic
 autopilot: it gets small batches (BATCH_TOKENS), because those of 4,096 make too few updates in ten minutes to learn
 much. Weft validates within its minutes; the peers spend all of theirs on steps, and their last weights are judged.
 Models stay in .bench/models, which bench/decoding.py needs; one that has its result for these minutes is not trained
-again.
+again. LSTMs are trained for decoding alone, where what they have learned makes no difference: they get two minutes.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ WEFT = {  # settings, by model and system
     ("autopilot", "weft"): [],
     ("lstm", "weft"): [*PIECES, *SETTINGS["lstm"]],
 }
+MOST = {"lstm": 2.0}  # minutes of a model that is not judged
 SYSTEMS = {
     "transformer": ("weft", "joeynmt", "opennmt", "transformers"),
     "autopilot": ("weft",),
@@ -77,7 +78,7 @@ def bleu(texts: list[str], data: Path) -> float:
 
 def result(model: str, system: str, options: argparse.Namespace) -> dict[str, Any]:
     """Train and judge; what is known already is read."""
-    minutes, data = options.minutes, options.data
+    minutes, data = min(options.minutes, MOST.get(model, options.minutes)), options.data
     kept = folder_of(model, system).with_suffix(".json")
     if kept.exists() and (known := json.loads(kept.read_text(encoding="utf-8")))["minutes"] == minutes:
         return known

@@ -1,6 +1,6 @@
 """How fast does training go, beside the peers, and how close is it to the machine's matrix products?
 
-    python bench/training.py [--data $WEFT_DATA] [--rounds 3] [--seconds 60] [--quick] [--only lstm --only gru]
+    python bench/training.py [--data $WEFT_DATA] [--rounds 3] [--seconds 30] [--quick] [--only lstm --only gru]
 
 multi30k English to German, shared bpe of 8,000, batches of 4,096 symbols with padding on the longer side, two threads,
 float32; but Weft as it comes takes bfloat16 for a Transformer where that is much faster. Weft runs as `weft train`, a
@@ -129,7 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=corpus.data_folder())
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=60, help="of a turn")
+    parser.add_argument("--seconds", type=float, default=30, help="of a turn")
     parser.add_argument("--quick", action="store_true", help="one round of 12 seconds, and no mut1")
     parser.add_argument("--only", action="append", choices=list(SETTINGS))
     options = parser.parse_args()
