@@ -869,6 +869,7 @@ def test_data_shows_what_training_would_see(weft: Weft) -> None:
     assert done.lines[0] == "20 good rows, 2 bad, 1 blank lines"
     assert done.lines[1].startswith("  a.tsv:22: this row has 1 column")
     assert done.lines[2] == "  a.tsv:23: the target is empty"
+    assert done.lines[3] == "  training stops at the first of them; with --on-bad-line skip it leaves them out"
     for said in (
         "20 pairs (lengths in characters)",
         "mean length",
@@ -911,6 +912,12 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 4096)
     except OSError:  # the other side is closed
         return b""
+
+
+def test_data_shows_the_first_symbols_of_long_lines(weft: Weft) -> None:
+    done = weft("data", put("a.tsv", f"x\t{'ab' * 500}\n" * 30))
+    assert f"  x  →  {'a b ' * 30}…" in done.lines
+    assert max(map(len, done.lines)) < 300
 
 
 @pytest.mark.parametrize("text", ["a [/b] c", "a [bold] c", ":cat: c"])

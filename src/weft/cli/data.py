@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -91,14 +93,18 @@ def _numbers(side: Any) -> dict[str, str]:
 
 
 def _examples(prepared: Any, spec: Any) -> None:
-    from itertools import islice
-
     sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
     source, target = prepared.tokenisers(sides[0], sides[1], spec.embed.shared)
     counts = [f"{len(t):,} {name} symbols ({t.kind})" for name, t in (("source", source), ("target", target))]
     common.show("; ".join(counts))
     for pair in islice(prepared.training(), 5):
-        shown = " ".join(source.show(source.encode_sources([pair])[0]))
+        read, written = source.encode_sources([pair])[0], target.encode(pair.target)
         common.show(
-            f"  {shown}  →  {' '.join(target.show(target.encode(pair.target)))}", f"    {target.encode(pair.target)}"
+            f"  {_first(source.show(read))}  →  {_first(target.show(written))}", f"    {_first(map(str, written))}"
         )
+
+
+def _first(symbols: Iterable[str], most: int = 60) -> str:
+    """Symbols side by side, as many as a person reads."""
+    first = list(islice(symbols, most + 1))
+    return " ".join(first if len(first) <= most else [*first[:most], "…"])

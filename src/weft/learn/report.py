@@ -201,7 +201,7 @@ def worth_telling(line: dict[str, Any]) -> dict[str, str]:
 
 def describe_evaluation(line: dict[str, Any]) -> str:
     metrics = " · ".join(f"{name} {score}" for name, score in worth_telling(line).items())
-    return f"validation at step {line['step']:,}: loss {line['loss']:.3f} · {metrics}"
+    return f"validation at step {line['step']:,}, greedy: loss {line['loss']:.3f} · {metrics}"
 
 
 def mark(example: Example) -> str:
