@@ -915,8 +915,8 @@ def _read(terminal: int) -> bytes:
 
 
 def test_data_shows_the_first_symbols_of_long_lines(weft: Weft) -> None:
-    done = weft("data", put("a.tsv", f"x\t{'ab' * 500}\n" * 30))
-    assert f"  x  →  {'a b ' * 30}…" in done.lines
+    done = weft("data", put("a.tsv", "".join(f"x\t{n:03}{'ab' * 500}\n" for n in range(200))))
+    assert any(line.startswith("  x  →  0 0 0 a b a b ") and line.endswith("…") for line in done.lines)
     assert max(map(len, done.lines)) < 300
 
 

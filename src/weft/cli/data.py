@@ -104,7 +104,7 @@ def _examples(prepared: Any, spec: Any) -> None:
         )
 
 
-def _first(symbols: Iterable[str], most: int = 60) -> str:
+def _first(symbols: Iterable[str], most: int = 120) -> str:
     """Symbols side by side, as many as a person reads."""
-    first = list(islice(symbols, most + 1))
-    return " ".join(first if len(first) <= most else [*first[:most], "…"])
+    text = " ".join(islice(symbols, most))
+    return text if len(text) <= most else f"{text[: most - 1]}…"
