@@ -23,6 +23,11 @@ from weft.nn.positions import BUCKETS, FARTHEST, PLACES, REACH
 Vector = npt.NDArray[np.float64]
 
 
+def lengths_to_mask(lengths: Tensor) -> Tensor:
+    """(B,) lengths to a mask of the longest, True at the first `length` places."""
+    return torch.arange(int(lengths.max())) < lengths[:, None]
+
+
 def array(tensor: Tensor) -> Vector:
     """The numbers of a tensor."""
     found: Vector = tensor.detach().double().numpy()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from weft.data import batches
-from weft.data.batches import Lengths, by_length, padding_waste, plan, too_long
+from weft.data.batches import Lengths, Thinning, by_length, padding_waste, plan, too_long
 from weft.data.prepare import Files, Prepared
 
 
@@ -88,6 +88,28 @@ def test_too_long_counts_the_rows_that_are_in_no_batch() -> None:
     assert left_out > 0
     assert left_out == len(source) - sum(len(rows) for rows in made)
     assert too_long(source, target, 10**6) == 0
+
+
+def test_a_source_that_n_rows_have_counts_n_to_a_power_times_and_its_rows_take_turns() -> None:
+    times = [16, 9, 2, 1]
+    sources = np.repeat(np.arange(len(times)), times).astype(np.int32)
+    source = target = np.full(len(sources), 5, dtype=np.int32)
+    seen = np.zeros(len(sources))
+    for epoch in range(400):
+        made = plan(source, target, 64, 1, epoch, Thinning(sources, 0.5))
+        rows = np.concatenate(list(made))
+        assert len(set(rows.tolist())) == len(rows)
+        assert np.bincount(sources[rows], minlength=4)[[0, 1, 3]].tolist() == [4, 3, 1]
+        seen[rows] += 1 / 400
+    expected = np.repeat([4 / 16, 3 / 9, 2**0.5 / 2, 1], times)
+    assert seen == pytest.approx(expected, abs=0.1)
+
+
+def test_thinned_epochs_hang_on_seed_and_epoch_alone() -> None:
+    source, target = lengths()
+    thinning = Thinning((np.arange(len(source)) % 50).astype(np.int32), 0.5)
+    made = [rows_of(plan(source, target, 512, seed, epoch, thinning)) for seed, epoch in ((1, 2), (1, 2), (1, 3))]
+    assert made[0] == made[1] != made[2]
 
 
 def test_a_row_that_fills_the_budget_alone_fits() -> None:

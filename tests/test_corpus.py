@@ -12,6 +12,7 @@ import pytest
 
 from weft.core.errors import UserError
 from weft.core.pair import END, Pair
+from weft.data import corpus as corpora
 from weft.data import prepare
 from weft.data.corpus import CHUNK, Corpus, is_corpus, write_corpus
 from weft.data.pairs import Columns, read_pairs
@@ -84,6 +85,25 @@ def test_more_than_65536_symbols_are_kept_apart(tmp_path: Path) -> None:
     source = learn("words", 400, [" ".join(words)], marks)
     corpus = write_corpus([Pair(words[-1], words[0])], source, source, tmp_path / "corpus")
     assert rows_of(corpus) == [(source.encode(words[-1]), source.encode(words[0]))]
+
+
+def test_a_corpus_that_is_mapped_holds_what_one_that_is_read_whole_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = some_pairs(40)
+    whole = write_corpus(pairs, *tokenisers(pairs), tmp_path / "corpus")
+    monkeypatch.setattr(corpora, "SMALL", 0)
+    assert rows_of(Corpus(whole.folder)) == rows_of(whole)
+
+
+def test_rows_with_the_same_source_and_marks_share_a_pass(tmp_path: Path) -> None:
+    pairs = [Pair("ab", "1"), Pair("ab", "2"), Pair("a", "1"), Pair("ab", "1", features=("X",))]
+    marked = learn(*CHARACTERS, (p.source for p in pairs), ("X",))
+    corpus = write_corpus(pairs, marked, tokenisers(pairs)[1], tmp_path / "corpus")
+    thinning = corpus.thinning(0.5)
+    assert thinning is not None
+    assert thinning.sources.tolist() == [0, 0, 1, 2]
+    assert corpus.thinning(1.0) is None
 
 
 def test_a_corpus_survives_being_opened_again(tmp_path: Path) -> None:

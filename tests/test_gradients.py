@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 
-from byhand import shaken
+from byhand import lengths_to_mask, shaken
 from weft.core.kinds import Batch, Emission, Memory
-from weft.core.masks import lengths_to_mask
 from weft.core.pair import END
 from weft.learn.objectives import OBJECTIVES
 from weft.nn import embed as embedding

@@ -91,11 +91,14 @@ def test_the_share_of_rows_with_several_answers() -> None:
     related = Related()
     for pair in (Pair("a", "1"), Pair("a", "2"), Pair("b", "1"), Pair("b", "1"), Pair("c", "1", features=("X",))):
         related.add(pair)
-    assert related.result().ambiguous == pytest.approx(0.4)
+    found = related.result()
+    assert found.ambiguous == pytest.approx(0.4)
+    assert found.again == pytest.approx(0.2)
+    assert found.evened == pytest.approx((2 * 2**0.5 + 1) / 5)
 
 
 def test_it_is_kept_with_the_survey() -> None:
     found = survey([replace(pair) for pair in VERBS], 0)[0]
     assert found.relation.copied > 0.5
     assert Survey.from_json(found.to_json()) == found
-    assert Relation() == Relation(0, 0, 0, 0)
+    assert Relation() == Relation(0, 0, 0, 0, 0, 1)

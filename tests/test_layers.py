@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from byhand import same, shaken
+from byhand import lengths_to_mask, same, shaken
 from weft.core.kinds import Batch
-from weft.core.masks import lengths_to_mask
 from weft.core.pair import PAD
 from weft.nn.assemble import assemble
 from weft.nn.cells import Gru, Recurrence

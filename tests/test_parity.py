@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from byhand import JOINED, PROJECTED, SCORED, WEIGHED, Vector, array, attended
+from byhand import JOINED, PROJECTED, SCORED, WEIGHED, Vector, array, attended, lengths_to_mask
 from byhand import same as exactly
 from byhand import shaken as shaken_in_double
 from weft.core.kinds import Batch, Emission, Memory
 from weft.core.lines import Lines
-from weft.core.masks import causal, lengths_to_mask
+from weft.core.masks import causal
 from weft.core.pair import PAD, UNKNOWN
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy

@@ -46,6 +46,8 @@ class Data(Part):
     """The share of the training pairs kept aside for validation when no file is given (at most 1,000 pairs)."""
     invented: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     """Pairs to make up from the training pairs: what a source and its target share gets other letters in both."""
+    frequency: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """A source that n rows have is learned from n to this power times in a pass, its rows by chance; 1: every row."""
     on_bad_line: Literal["stop", "skip"] = "stop"
     """What a row that cannot be used does (--on-bad-line)."""
     longest: Count = 20_000

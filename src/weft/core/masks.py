@@ -8,12 +8,6 @@ import torch
 from torch import Tensor
 
 
-def lengths_to_mask(lengths: Tensor, longest: int | None = None) -> Tensor:
-    """(B,) lengths to a (B, longest) mask, True at the first `length` places."""
-    longest = int(lengths.max()) if longest is None else longest
-    return torch.arange(longest, device=lengths.device) < lengths[:, None]
-
-
 def causal(length: int, before: int, device: torch.device) -> Tensor:
     """(T, before + T), True where a new place may look: at all places before, and at itself."""
     return torch.ones(length, before + length, dtype=torch.bool, device=device).tril(before)

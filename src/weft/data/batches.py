@@ -35,11 +35,32 @@ class Plan:
         return (self[place] for place in range(len(self)))
 
 
-def plan(source: Lengths, target: Lengths, batch_tokens: int, seed: int, epoch: int) -> Plan:
+@dataclass(frozen=True)
+class Thinning:
+    """Rows that share a source have the same number in `sources`; n of them count n to the `power` times."""
+
+    sources: Rows
+    power: float
+
+    def __call__(self, rows: Rows, random: np.random.Generator) -> Rows:
+        """The rows of one epoch: the first of each source's, as many as count, a fraction of one by chance."""
+        of = self.sources[rows]
+        order = np.argsort(of, kind="stable")
+        _, first, which, count = np.unique(of[order], return_index=True, return_inverse=True, return_counts=True)
+        rank = np.arange(len(rows)) - first[which]
+        kept = np.floor(count**self.power + random.random(len(count)))
+        return rows[np.sort(order[rank < kept[which]])]
+
+
+def plan(
+    source: Lengths, target: Lengths, batch_tokens: int, seed: int, epoch: int, thinning: Thinning | None = None
+) -> Plan:
     """The batches of one epoch. Rows that alone exceed the budget are left out (`too_long` tells how many)."""
     random = np.random.default_rng((seed, epoch))
     rows = np.flatnonzero(np.maximum(source, target) <= batch_tokens).astype(np.int32)
     random.shuffle(rows)
+    if thinning is not None:
+        rows = thinning(rows, random)
     bounds: list[int] = []
     for first in range(0, len(rows), POOL):
         pool = rows[first : first + POOL]

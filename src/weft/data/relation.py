@@ -27,6 +27,8 @@ class Relation:
     copied_words: float = 0.0  # of a target's words of three letters and more: those that its source has
     in_order: float = 0.0  # of neighbours in a target: those that come from the source in its order
     ambiguous: float = 0.0  # of rows: those whose source has another target, too
+    again: float = 0.0  # of rows: those that were there before, source and target
+    evened: float = 1.0  # of rows: what is left where a source that n of them have counts √n times
 
 
 class Related:
@@ -36,6 +38,7 @@ class Related:
         self._draw, self._rows = random.Random(1), 0
         self._sample: list[Pair] = []
         self._answers: dict[int, int] = {}  # hashes only: a few numbers a row
+        self._known: set[int] = set()
         self._counts: Counter[int] = Counter()
         self._open: set[int] = set()
 
@@ -48,13 +51,20 @@ class Related:
         if self._rows <= ROWS:
             key, answer = hash((pair.source, pair.tag, pair.features)), hash(pair.target)
             self._counts[key] += 1
+            self._known.add(hash((key, answer)))
             if self._answers.setdefault(key, answer) != answer:
                 self._open.add(key)
 
     def result(self) -> Relation:
-        several = sum(self._counts[key] for key in self._open)
-        some = self._sample
-        return Relation(copied(some), copied_words(some), in_order(some), several / max(1, min(self._rows, ROWS)))
+        some, rows = self._sample, max(1, min(self._rows, ROWS))
+        return Relation(
+            copied(some),
+            copied_words(some),
+            in_order(some),
+            ambiguous=sum(self._counts[key] for key in self._open) / rows,
+            again=1 - len(self._known) / rows,
+            evened=sum(count**0.5 for count in self._counts.values()) / rows,
+        )
 
 
 def copied(pairs: Sequence[Pair]) -> float:

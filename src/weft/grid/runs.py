@@ -23,7 +23,7 @@ from weft.grid.scoring import score_run
 from weft.grid.variants import folder_name
 from weft.grid.watch import RunReporter, Watcher
 from weft.learn.folder import RunFolder
-from weft.look.curves import read_log
+from weft.learn.report import Log
 from weft.spec import Data
 from weft.training import FINAL_PAIRS, run_job
 
@@ -113,7 +113,7 @@ def _score(comparing: Comparing, folder: RunFolder, started: Result) -> Result:
         scored[name], outputs = score_run(run, pairs, plan.metric, plan.unit)
         write_outputs(folder, name, pairs, outputs)
     valid = scored.pop(VALIDATION)
-    log = read_log(folder.log)
+    log = Log(folder.log).lines()
     final = next(line for line in reversed(log) if line.get("kind") == "final")
     speeds = [line["tokens_per_second"] for line in log if line.get("kind") == "report"]
     return replace(

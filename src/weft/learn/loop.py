@@ -79,6 +79,7 @@ class Trainer:
         self.log = Log(folder.log)
         self.signals = Signals()
         self._snapshots = Snapshots(folder, world.first)
+        self._thinning = corpus.thinning(spec.data.frequency)
         self._plan: batches.Plan | None = None
         self._mark = 0.0  # the clock when `progress.seconds` was brought up to date
         self._saved_at = 0.0
@@ -143,7 +144,8 @@ class Trainer:
         if self._plan is None:
             source, target = self.corpus.lengths(aligned=self.spec.objective.kind == "ctc")
             train = self.spec.train
-            self._plan = batches.plan(source, target, train.batch_tokens, train.seed, self.progress.epoch)
+            epoch = self.progress.epoch
+            self._plan = batches.plan(source, target, train.batch_tokens, train.seed, epoch, self._thinning)
         return self._plan
 
     def _tick(self) -> None:

@@ -36,20 +36,20 @@ class Average:
     """w̄ ← d w̄ + (1−d) w after every step, with d rising to its value so that early weights are soon forgotten."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        self.model, self.decay = model, decay
+        self.decay, self._own = decay, list(model.parameters())
         self.reset()
 
     def reset(self) -> None:
         """Begin from the model's weights of now."""
         self.updates = 0
-        self.weights = [p.detach().clone() for p in self.model.parameters()] if self.decay else []
+        self.weights = [p.detach().clone() for p in self._own] if self.decay else []
 
     def update(self) -> None:
         if not self.decay:
             return
         self.updates += 1
         decay = min(self.decay, self.updates / (self.updates + 10))
-        torch._foreach_lerp_(self.weights, [p.detach() for p in self.model.parameters()], 1 - decay)
+        torch._foreach_lerp_(self.weights, [p.detach() for p in self._own], 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -61,7 +61,7 @@ class Average:
             self._swap()
 
     def _swap(self) -> None:
-        for parameter, averaged in zip(self.model.parameters(), self.weights):
+        for parameter, averaged in zip(self._own, self.weights):
             parameter.data, averaged.data = averaged.data, parameter.data
 
 

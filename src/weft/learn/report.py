@@ -37,16 +37,22 @@ class Log:
     def last(self) -> dict[str, Any]:
         """The last line, or nothing where it is cut off."""
         texts = self._texts()
-        try:
-            return dict(json.loads(texts[-1])) if texts else {}
-        except ValueError:
-            return {}
+        return (_parsed(texts[-1]) if texts else None) or {}
 
     def lines(self) -> list[dict[str, Any]]:
-        return [dict(json.loads(text)) for text in self._texts()]
+        """Every whole line; one that a killed process left half written is passed over."""
+        return [line for text in self._texts() if (line := _parsed(text)) is not None]
 
     def _texts(self) -> list[str]:
-        return self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        return self.path.read_text(encoding="utf-8", errors="replace").splitlines() if self.path.exists() else []
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None
 
 
 class Reporter(Protocol):

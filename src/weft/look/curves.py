@@ -10,7 +10,6 @@ Of several lines about one step the last counts.
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from pathlib import Path
@@ -20,6 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+
+from weft.learn.report import Log
 
 Row = dict[str, Any]
 
@@ -41,7 +42,7 @@ TRAIN, VALID, METRIC, INK, FAINT = "#6fa8d6", "#c4501b", "#1f5f99", "#222222", "
 
 def draw_curves(log: Path, path: Path, title: str = "") -> None:
     """Draw the curves of one run, 1200 × 450 dots."""
-    rows = read_log(log)
+    rows = Log(log).lines()
     reports, evaluations = _of_kind(rows, "report"), _of_kind(rows, "evaluation")
     figure = Figure(
         figsize=(12, 4.5),
@@ -57,21 +58,6 @@ def draw_curves(log: Path, path: Path, title: str = "") -> None:
     with warnings.catch_warnings():  # a name in letters that the font lacks is no reason to speak
         warnings.simplefilter("ignore")
         figure.savefig(path)
-
-
-def read_log(log: Path) -> list[Row]:
-    """Every whole line of a log."""
-    if not log.exists():
-        return []
-    rows = [_parsed(line) for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-    return [row for row in rows if isinstance(row, dict)]
-
-
-def _parsed(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
 
 
 def _of_kind(rows: list[Row], kind: str) -> list[Row]:

@@ -1,4 +1,5 @@
-/* What the compiled parts share: copies of a function for each kind of CPU, torch's threads, and the exponential. */
+/* What the compiled parts share: copies of a function for each kind of CPU, torch's threads, the exponential and what
+   is made of it. */
 
 #ifndef WEFT_COMMON_H
 #define WEFT_COMMON_H
@@ -67,6 +68,8 @@ INLINE float exponential(float x) {
     memcpy(&scale, &power, sizeof scale);
     return p * scale;
 }
+
+INLINE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
 INLINE float hyperbolic(float x) {
     float q = x * x; /* near 0 the series, elsewhere the quotient */

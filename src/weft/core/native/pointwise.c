@@ -186,8 +186,6 @@ typedef struct {
     float *h, *c;                     /* (rows, width) */
 } LongShort;
 
-INLINE float opened(float x) { return 1.0f / (1.0f + exponential(-x)); }
-
 FAST static void long_short_rows(const void *job, int64_t from, int64_t to) {
     const LongShort *l = job;
     const int D = (int)l->width;
@@ -197,8 +195,8 @@ FAST static void long_short_rows(const void *job, int64_t from, int64_t to) {
         float *restrict h = l->h + (size_t)row * D, *restrict c = l->c + (size_t)row * D;
 #pragma omp simd
         for (int d = 0; d < D; d++) {
-            const float i = opened(x[d] + s[d]), f = opened(x[D + d] + s[D + d]);
-            const float n = hyperbolic(x[2 * D + d] + s[2 * D + d]), o = opened(x[3 * D + d] + s[3 * D + d]);
+            const float i = sigmoid(x[d] + s[d]), f = sigmoid(x[D + d] + s[D + d]);
+            const float n = hyperbolic(x[2 * D + d] + s[2 * D + d]), o = sigmoid(x[3 * D + d] + s[3 * D + d]);
             c[d] = f * before[d] + i * n;
             h[d] = o * hyperbolic(c[d]);
         }

@@ -55,8 +55,6 @@ typedef struct {
     float *dmoves;                     /* (B, MOVES) */
 } Job;
 
-INLINE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
-
 /* ---- products: rows of `a` are `stride` apart; y (+)= a Wᵀ, and x (+)= a W ---- */
 
 static void times_transposed(const Job *j, const float *a, int stride, const float *w, int outputs, int inputs,
