@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -28,15 +29,20 @@ def data_folder() -> Path:
 
 def prepare(data: Path) -> Path:
     """The folder with the pieces; made if it is not there."""
-    if not (PIECES / "vocabulary.txt").exists():
-        PIECES.mkdir(parents=True, exist_ok=True)
-        texts = [line for language in LANGUAGES for line in read(data / f"multi30k/train.{language}")]
-        learn("bpe", SIZE, texts).save(PIECES / "pieces.json")
-        for part in PARTS:
-            for language in LANGUAGES:
-                write(PIECES / f"{part}.{language}", to_pieces(read(data / f"multi30k/{part}.{language}")))
-        write(PIECES / "vocabulary.txt", _names())
-    return PIECES
+    names = [f"{part}.{language}" for part in PARTS for language in LANGUAGES]
+    return cut(PIECES, {name: lambda name=name: read(data / "multi30k" / name) for name in names})
+
+
+def cut(folder: Path, texts: dict[str, Callable[[], list[str]]]) -> Path:
+    """Files of pieces by their names, learned on those of the training part; made if they are not there."""
+    if not (folder / "vocabulary.txt").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        learned = [line for name, lines in texts.items() if name.startswith("train.") for line in lines()]
+        learn("bpe", SIZE, learned).save(folder / "pieces.json")
+        for name, lines in texts.items():
+            write(folder / name, to_pieces(lines(), folder))
+        write(folder / "vocabulary.txt", _names(folder))
+    return folder
 
 
 def read(path: Path) -> list[str]:
@@ -48,28 +54,28 @@ def write(path: Path, lines: list[str]) -> None:
 
 
 @cache
-def tokeniser() -> Tokeniser:
-    path = PIECES / "pieces.json"
+def tokeniser(folder: Path = PIECES) -> Tokeniser:
+    path = folder / "pieces.json"
     return from_json(path.read_text(encoding="utf-8"), str(path))
 
 
 @cache
-def _names() -> list[str]:
+def _names(folder: Path) -> list[str]:
     """Each piece as byte-level BPE spells it, which has no spaces in it."""
-    vocabulary = json.loads(tokeniser().to_json())["model"]["model"]["vocab"]
+    vocabulary = json.loads(tokeniser(folder).to_json())["model"]["model"]["vocab"]
     return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
-def to_pieces(texts: list[str]) -> list[str]:
-    names, first = _names(), tokeniser().first
-    return [" ".join(names[i - first] for i in ids) for ids in tokeniser().encode_all(texts)]
+def to_pieces(texts: list[str], folder: Path = PIECES) -> list[str]:
+    names, first = _names(folder), tokeniser(folder).first
+    return [" ".join(names[i - first] for i in ids) for ids in tokeniser(folder).encode_all(texts)]
 
 
-def to_texts(lines: list[str]) -> list[str]:
+def to_texts(lines: list[str], folder: Path = PIECES) -> list[str]:
     """The way back; what is no piece, such as a peer's `<unk>`, is left out."""
-    first = tokeniser().first
-    place = {name: first + i for i, name in enumerate(_names())}
-    return [tokeniser().decode(place[piece] for piece in line.split() if piece in place) for line in lines]
+    own = tokeniser(folder)
+    place = {name: own.first + i for i, name in enumerate(_names(folder))}
+    return [own.decode(place[piece] for piece in line.split() if piece in place) for line in lines]
 
 
 def count(texts: list[str]) -> int:

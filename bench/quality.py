@@ -264,6 +264,16 @@ def commit() -> str:
 def results() -> list[dict[str, Any]]:
     if not RESULTS.exists():
         return []
+    return [line for line in _lines() if "peer" not in line]
+
+
+def of_peers(task: str) -> str:
+    """What other toolkits reached in the same time, as bench/tatoeba.py measured it."""
+    found = {r["peer"]: r for r in _lines() if r["task"] == task and "peer" in r and r["budget"] == TASKS[task].budget}
+    return ", ".join(f"{peer} {r['score']} in the same time, threads: {r['threads']}" for peer, r in found.items())
+
+
+def _lines() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
 
 
@@ -298,7 +308,7 @@ def table() -> str:
             else f"{len(scores)} of {len(about.sets)} sets"
         )
         goal = [format(g, "g") if g is not None else "" for g in (about.goal.reach, about.goal.beyond)]
-        cells = [f"{task}: {about.title}", about.budget, about.metric, mean, *goal, about.others]
+        cells = [f"{task}: {about.title}", about.budget, about.metric, mean, *goal, about.others or of_peers(task)]
         rows.append(f"| {' | '.join(cells)} |")
         for name in about.sets:
             if (task, name) in last:

@@ -190,6 +190,16 @@ def test_few_pairs_that_copy_are_filled_up_with_made_up_ones() -> None:
     assert chosen(inflected(100), {"data": {"invented": 7}}).data.invented == 7
 
 
+def test_repeated_rows_are_evened_out_unless_the_user_says_how() -> None:
+    tokens = survey([Pair(word, word.upper()) for n in range(1, 60) for word in [f"{n}th"] * (60 // n)], 0)[0]
+    assert chosen(tokens).data.frequency == 0.5
+    assert [reason for key, _, reason in choose(tokens, {}).reasons if key == "data.frequency"] == [
+        "77% of the rows repeat others: rare sources have more to teach"
+    ]
+    assert chosen(tokens, {"data": {"frequency": 1.0}}).data.frequency == 1.0
+    assert chosen(phones()).data.frequency == 1.0
+
+
 def members(seconds: float, one_core: float = 1e10, cores: int = 2, given: dict[str, Any] | None = None) -> int:
     given = {"train": {"budget_seconds": seconds}} if given is None else given
     speed = Speed(cores * one_core, one_core, one_core, cores)

@@ -17,6 +17,8 @@ MOST_MARKS = 32  # of a line
 FEWEST_LINES = 8  # in a batch, of typical length
 LARGEST_BATCH = 8192  # symbols, that long lines ask for
 FEW = 5000  # pairs that show it; fewer are filled up with pairs that are made up
+AGAIN = 0.3  # of the rows, repeated: above this frequent sources would take most of the time
+EVEN = 0.5  # the power of their frequency that such sources are learned from by; Relation.evened is for this one
 
 
 def side(choices: Choices, name: str, found: SideSurvey, pairs: int, given: Mapping[str, Any]) -> str:
@@ -121,6 +123,15 @@ def invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[st
         "data.invented", count, f"{survey.pairs:,} pairs, and {copied:.0%} of a target is copied from its source"
     )
     return count
+
+
+def even(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> float:
+    """Frequent sources less often where rows are tokens of a text; what is left of a pass (docs/LOG.md, "Types")."""
+    again = survey.relation.again
+    if "frequency" in given.get("data", {}) or again < AGAIN:
+        return 1.0
+    choices.set("data.frequency", EVEN, f"{again:.0%} of the rows repeat others: rare sources have more to teach")
+    return survey.relation.evened
 
 
 def limits(choices: Choices, survey: Survey, sides: list[str]) -> None:

@@ -70,7 +70,8 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
         f"{relation.copied:.0%} of a target stands in its source, in the same order, "
         f"and {relation.copied_words:.0%} of its words of three letters and more; "
         f"{relation.in_order:.0%} of the steps along a target go forwards in the source; "
-        f"{relation.ambiguous:.1%} of rows have a source that has other targets, too"
+        f"{relation.ambiguous:.1%} of rows have a source that has other targets, too; "
+        f"{relation.again:.1%} repeat another row"
     )
     if valid:
         common.show(f"{prepared.repeats():,} of {len(prepared.valid):,} validation pairs are training pairs too")

@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -74,10 +75,12 @@ class _Mapped:
 
     def numbers(self) -> npt.NDArray[np.int32]:
         """A number for each row, the same for the same ids."""
-        known: dict[bytes, int] = {}
-        numbers = [known.setdefault(self[row].tobytes(), len(known)) for row in range(len(self.lengths))]
-        self.release()
-        return np.asarray(numbers, dtype=np.int32)
+        sums = np.empty(len(self.lengths), dtype=np.uint64)
+        for row in range(len(sums)):
+            sums[row] = int.from_bytes(blake2b(self[row].tobytes(), digest_size=8).digest())
+            if row % BLOCK == 0:
+                self.release()
+        return np.unique(sums, return_inverse=True)[1].astype(np.int32)
 
     def release(self) -> None:
         """Give the pages that were read back: each row read maps 64 KB around it. They come again when needed."""
