@@ -197,6 +197,7 @@ def test_repeated_rows_are_evened_out_unless_the_user_says_how() -> None:
         "77% of the rows repeat others: rare sources have more to teach"
     ]
     assert chosen(tokens, {"data": {"frequency": 1.0}}).data.frequency == 1.0
+    assert chosen(tokens).data.invented == 0, "made-up pairs do not help there"
     assert chosen(phones()).data.frequency == 1.0
 
 

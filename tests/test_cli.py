@@ -851,6 +851,28 @@ def test_config_check_says_whether_a_file_is_right(weft: Weft) -> None:
     refused(weft("config", "check", "a.yaml", "--set", "decoder.cell=gruu"), "did you mean 'gru'?", "(from flag)")
     refused(weft("config", "check", put("b.yaml", "decoder: {cel: gru}\n")), "did you mean 'cell'?", "(from file)")
     refused(weft("config", "check", "c.yaml"), "cannot read the settings file", "c.yaml")
+    done = weft("config", "check", put("d.yaml", "embed: {positions: alibi}\n"))
+    assert (
+        done.out == "d.yaml: every setting is known and they fit together in a Transformer, which running text gets\n"
+    )
+    refused(weft("config", "check", "d.yaml", "--set", "decoder.cell=gru", "--set", "encoder.cell=gru"), "alibi")
+
+
+def test_what_the_command_says_of_bad_lines_goes_before_a_settings_file(weft: Weft) -> None:
+    put("a.tsv", GOOD * 12 + "only one\n")
+    command = ["train", "a.tsv", "--config", put("a.yaml", "data: {on_bad_line: skip}\n"), "--steps", 1]
+    refused(weft(*command, "--on-bad-line", "stop"), "a.tsv:", "1 column")
+    assert weft(*command, "--set", "encoder.width=16", "--set", "decoder.width=16").code == 0
+
+
+def test_the_demo_touches_nothing_that_is_not_its_own(weft: Weft, tiny_run: Run, tmp_path: Path) -> None:
+    Path("mine-data").mkdir()
+    put("mine-data/train.tsv", "a\tb\n")
+    refused(weft("demo", "--out", "mine"), "is there already", "mine-data", "choose another --out")
+    shutil.copytree(tiny_run.path, "mine", symlinks=True)
+    refused(weft("demo", "--out", "mine"), "is there already", "mine-data")
+    assert Path("mine/best").exists()
+    assert Path("mine-data/train.tsv").read_text() == "a\tb\n"
 
 
 def test_the_spec_of_a_run_is_a_settings_file(weft: Weft, tiny_run: Run) -> None:

@@ -21,6 +21,7 @@ import yaml
 from matplotlib.image import imread
 
 import weft
+from conftest import made_up_pairs
 from weft.core.errors import Interrupted, UserError, WeftError
 from weft.core.pair import Pair
 from weft.data.survey import survey
@@ -218,6 +219,32 @@ def test_a_budget_of_tokens_is_as_many_passes_as_hold_them(tiny_pairs: Path, tmp
         progress = json.loads((tmp_path / "out" / result.run / "last" / "progress.json").read_text())["progress"]
         assert 0.8 * 600 <= progress["tokens"] <= 600 + 256
     assert {result.status for result in done.results} == {"done"}
+
+
+def test_a_budget_of_tokens_counts_what_is_learned_from_where_sources_repeat(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.tsv"
+    path.write_text("".join(f"{w}\t{w[::-1]}\n" for n in range(1, 60) for w in [f"a{n}b"] * (60 // n)))
+    vary = ["data.frequency=0,0.5,1"]
+    done = compare(path, tmp_path / "out", vary=vary, steps=None, budget="2k tokens")
+    for result in done.results:
+        progress = json.loads((tmp_path / "out" / result.run / "last" / "progress.json").read_text())["progress"]
+        assert 0.8 * 2000 <= progress["tokens"] <= 2000 + 256, result.run
+
+
+def test_lines_are_ended_by_line_feeds_alone(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{s}\u2028x\t{t}\u0085y\n" for s, t in made_up_pairs(60)), encoding="utf-8")
+    done = compare(path, tmp_path / "out")
+    assert {row.status for row in done.results} == {"done"}
+    assert len(done.rows) == 2
+    assert (tmp_path / "out" / "score-time.png").exists()
+
+
+def test_the_files_that_a_settings_file_names_are_compared_on(tiny_pairs: Path, tmp_path: Path) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text(yaml.safe_dump({"data": {"pairs": [str(tiny_pairs)], "valid": [str(tiny_pairs)]}}))
+    done = compare((), tmp_path / "out", config=config)
+    assert done.results[0].valid.pairs == 200
 
 
 def test_the_runs_have_the_same_choices_and_symbols(tiny_pairs: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import time
 from pathlib import Path
 
@@ -100,12 +101,9 @@ def test_rows_with_the_same_source_and_marks_share_a_pass(tmp_path: Path) -> Non
     pairs = [Pair("ab", "1"), Pair("ab", "2"), Pair("a", "1"), Pair("ab", "1", features=("X",))]
     marked = learn(*CHARACTERS, (p.source for p in pairs), ("X",))
     corpus = write_corpus(pairs, marked, tokenisers(pairs)[1], tmp_path / "corpus")
-    thinning = corpus.thinning(0.5)
-    assert thinning is not None
-    first, again, *others = thinning.sources.tolist()
-    assert first == again
-    assert sorted([first, *others]) == [0, 1, 2]
-    assert corpus.thinning(1.0) is None
+    kept = [sorted(corpus.epoch(n, 64, seed=1, frequency=0.0).rows.tolist()) for n in range(20)]
+    assert {tuple(rows) for rows in kept} == {(0, 2, 3), (1, 2, 3)}
+    assert sorted(corpus.epoch(0, 64, seed=1).rows.tolist()) == [0, 1, 2, 3]
 
 
 def test_a_corpus_survives_being_opened_again(tmp_path: Path) -> None:
@@ -122,6 +120,15 @@ def test_reading_many_batches_does_not_change_them(tmp_path: Path) -> None:
     for _ in range(600):  # the pages are given back now and then
         again = corpus.batch([0, 1, 2]).source
     assert (first == again).all()
+
+
+def test_a_corpus_that_another_run_made_meanwhile_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs, made = some_pairs(), []
+    first = write_corpus(pairs, *tokenisers(pairs), tmp_path / "corpus")
+    known = corpora.is_corpus
+    monkeypatch.setattr(corpora, "is_corpus", lambda folder: known(folder) if made else made.append(1))
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # so that the new one cannot take its place
+    assert rows_of(write_corpus(pairs, *tokenisers(pairs), tmp_path / "corpus")) == rows_of(first)
 
 
 def test_a_corpus_that_fails_while_it_is_written_leaves_nothing(tmp_path: Path) -> None:
@@ -322,6 +329,13 @@ def test_the_note_about_nothing_kept_aside_does_not_blame_the_number_when_the_us
     assert notes == ["nothing is kept aside, and validation is on the training pairs"]
 
 
+def test_where_nothing_is_kept_aside_validation_is_on_some_of_many_training_pairs(tmp_path: Path) -> None:
+    path = write_tsv(tmp_path / "a.tsv", some_pairs(2500))
+    valid = Prepared(Files((path,), hold_out=0), root=tmp_path / "cache").valid
+    assert valid == some_pairs(2500)[::3]
+    assert len(valid) <= LARGEST_HOLD_OUT
+
+
 def test_with_a_validation_file_nothing_is_kept_aside(tmp_path: Path) -> None:
     pairs, valid = some_pairs(100), some_pairs(7, seed=9)
     files = Files((write_tsv(tmp_path / "a.tsv", pairs),), (write_tsv(tmp_path / "v.tsv", valid),))
@@ -366,6 +380,18 @@ def test_pairs_given_in_memory_come_back_from_the_file_they_are_kept_in(
     path = keep_given(pairs)
     assert Path(path).is_relative_to(tmp_path)
     assert list(read_pairs([path], Columns("source", "target", "features", "tag"))) == pairs
+
+
+def test_a_feature_with_a_space_is_one_and_what_could_not_be_read_again_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    pairs = [Pair("a", "b", features=("New York",)), Pair("c", "d", features=("Rome", "old town"))]
+    assert list(read_pairs([keep_given(pairs)], Columns("source", "target", "features"))) == pairs
+    for wrong in (Pair("a", "b", features=("x;y",)), Pair("a", "b", tag=" de"), Pair("a", "b", features=("",))):
+        with pytest.raises(UserError, match="could not be read again") as caught:
+            keep_given([*pairs, wrong])
+        assert caught.value.where == "pair 3"
 
 
 def test_the_same_pairs_are_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
+from commands import Weft
 from weft.cli.main import app
 from weft.core.errors import UserError
 from weft.core.kinds import Batch, Emission, Hypothesis
@@ -443,6 +444,23 @@ def test_a_run_trains_predicts_and_evaluates(ctc_run: Run, ctc_pairs: Path) -> N
     assert {"exact", "cer", "loss"} <= set(found)
     assert "accuracy" not in found
     assert math.isfinite(found["loss"])
+
+
+def test_pairs_of_which_half_are_too_long_and_half_cannot_be_aligned_are_refused(tmp_path: Path) -> None:
+    import weft
+
+    path = tmp_path / "pairs.tsv"
+    path.write_text(f"{'abcd' * 20}\tA\nab\tABABABA\n" * 30, encoding="utf-8")
+    cut = {"source.tokens": "characters", "target.tokens": "characters"}
+    settings = {**SMALL, **cut, "data.hold_out": 0, "train.batch_tokens": 16}
+    with pytest.raises(UserError, match="no pair fits into a batch of 16"):
+        weft.train(path, out=tmp_path / "run", steps=2, settings=settings, reporter=Quiet())
+
+
+def test_no_loss_is_null_in_json(ctc_run: Run, tmp_path: Path, weft: Weft) -> None:
+    path = tmp_path / "long.tsv"
+    path.write_text("a\tAAAA\n", encoding="utf-8")
+    assert json.loads(weft("evaluate", ctc_run.path, path, "--json").out, parse_constant=pytest.fail)["loss"] is None
 
 
 def test_a_run_learns(ctc_run: Run) -> None:

@@ -13,7 +13,7 @@ import pytest
 import weft as package
 from weft import race, training
 from weft.choose import choose, rivals
-from weft.core.errors import Interrupted
+from weft.core.errors import Interrupted, WeftError
 from weft.core.pair import Pair
 from weft.data.relation import Relation, copied_words
 from weft.data.survey import Survey, survey
@@ -133,6 +133,32 @@ def test_the_first_of_several_models_goes_on_from_what_won(
         "run": race.winner(RunFolder(tmp_path / "run")),
         "run/members/2": None,
     }
+
+
+def test_a_candidate_that_goes_astray_is_out_and_the_run_goes_on(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_one, astray, notes = training._train_one, ["2"], list[str]()
+
+    def failing(ready: Ready, folder: RunFolder, reporter: Any, world: World, init: Path | None = None) -> Trainer:
+        if folder.path.parent.name == "race" and folder.path.name in astray:
+            raise WeftError("the loss is nan", str(folder.path), "lower the rate")
+        return train_one(ready, folder, reporter, world, init)
+
+    class Noting(Quiet):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    monkeypatch.setattr(training, "_train_one", failing)
+    run = package.train(pairs, out=tmp_path / "run", budget="8s", settings=SETTINGS, reporter=Noting())
+    assert "copying is out: the loss is nan" in notes
+    assert run.spec.head.kind == "tokens"
+    assert set(json.loads((run.path / "race" / "result.json").read_text())["nats_per_character"]) == {
+        "what the rules choose"
+    }
+    astray.append("1")
+    with pytest.raises(WeftError, match="the loss is nan"):
+        trained(pairs, tmp_path / "other")
 
 
 def test_candidates_are_compared_by_character_however_they_are_cut() -> None:

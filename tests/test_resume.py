@@ -339,6 +339,60 @@ def test_init_starts_from_the_weights_of_another_run(pairs: Path, tmp_path: Path
     assert all(bool(((old[k] - new[k]).abs() < 1e-5).all()) for k in old)
 
 
+def test_what_a_run_began_from_need_not_be_said_again(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import weft
+    from weft import training
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    train(pairs, tmp_path / "first", steps=60)
+    settings = ["train.rate=1e-9"]
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_train_one", killed)  # before its first checkpoint
+        with pytest.raises(KeyboardInterrupt):
+            weft.train(str(pairs), out="second", steps=1, init="first", settings=settings, reporter=Quiet())
+    monkeypatch.chdir("/")
+    weft.train(out=tmp_path / "second", resume=True, reporter=Quiet())
+    old, new = (load_file(tmp_path / run / "best" / checkpoint.WEIGHTS) for run in ("first", "second"))
+    assert all(bool(((old[k] - new[k]).abs() < 1e-5).all()) for k in old)
+    with pytest.raises(UserError, match=r"was started from .*first, and it has its own weights") as caught:
+        weft.train(out=tmp_path / "second", resume=True, init=tmp_path / "second", reporter=Quiet())
+    assert caught.value.where.startswith("--init")
+
+
+def test_the_files_that_a_settings_file_names_are_used_and_the_run_goes_on(pairs: Path, tmp_path: Path) -> None:
+    import weft
+
+    valid = write_pairs(tmp_path / "dev.tsv", 30)
+    config = tmp_path / "mine.yaml"
+    config.write_text(f"data: {{pairs: [{pairs}], valid: [{valid}]}}\n")
+    run = weft.train(out=tmp_path / "run", config=config, steps=3, settings=SMALL, reporter=Quiet())
+    facts = json.loads((run.path / "data.json").read_text())
+    assert facts["pairs"] == [str(pairs)]
+    assert facts["valid"] == [str(valid)]
+    assert facts["valid_pairs"] == len(valid.read_text().splitlines())
+    weft.train(out=run.path, resume=True, reporter=Quiet())
+    weft.train(out=run.path, config=config, steps=3, settings=SMALL, resume=True, reporter=Quiet())
+    other = weft.train(str(valid), out=tmp_path / "other", config=config, steps=3, settings=SMALL, reporter=Quiet())
+    assert json.loads((other.path / "data.json").read_text())["pairs"] == [str(valid)]
+
+
+def test_parallel_files_with_colons_in_their_names_are_found_again(tmp_path: Path) -> None:
+    import weft
+
+    for side, step in (("en", 1), ("de", -1)):
+        words = [line.split("\t")[0][::step] for line in write_pairs(tmp_path / "p.tsv").read_text().splitlines()]
+        (tmp_path / f"at 10:00.{side}").write_text("\n".join(words) + "\n")
+    both = f"{tmp_path}/at 10:00.en:{tmp_path}/at 10:00.de"
+    run = weft.train(both, out=tmp_path / "run", steps=2, settings=SMALL, reporter=Quiet())
+    assert run.spec.data.pairs == (both,)
+    weft.train(out=run.path, resume=True, reporter=Quiet())
+
+
 def test_weights_that_do_not_fit_the_settings_are_refused_by_name(pairs: Path, tmp_path: Path) -> None:
     import weft
 

@@ -21,7 +21,7 @@ from weft.learn.budget import parse_seconds
 from weft.learn.folder import RunFolder
 from weft.learn.report import Log, Reporter
 from weft.learn.report import reporter as speaking_reporter
-from weft.opening import Job
+from weft.opening import Job, named_files
 from weft.score.metrics import signatures
 from weft.serve.predictor import Prediction, Predictor
 from weft.settings import Layer, compose, put, read_file, read_overrides
@@ -202,12 +202,14 @@ def train(
         "train.epochs": epochs,
         "train.seed": seed,
     }
+    file_layer, flag_layer = read_file(config) if config is not None else {}, flags_of(settings, given)
+    files, validation = named_files(files, paths_of(valid or ()), file_layer, flag_layer)
     job = Job(
         pairs=files,
-        valid=paths_of(valid or ()),
+        valid=validation,
         out=None if out is None else Path(out),
-        file_layer=read_file(config) if config is not None else {},
-        flag_layer=flags_of(settings, given),
+        file_layer=file_layer,
+        flag_layer=flag_layer,
         resume=resume,
         init=None if init is None else Path(init),
         command=command,

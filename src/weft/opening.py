@@ -19,6 +19,7 @@ from weft.core.machine import Speed, matrix_speed
 from weft.core.pair import UNKNOWN
 from weft.data.batches import too_long
 from weft.data.corpus import Corpus
+from weft.data.files import sides
 from weft.data.pairs import Columns
 from weft.data.prepare import Files, Prepared
 from weft.data.tokens import Tokeniser
@@ -131,6 +132,14 @@ def files_of(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
     return Files(tuple(pairs), tuple(valid), columns, data.on_bad_line, data.longest, data.hold_out)
 
 
+def named_files(
+    pairs: tuple[str, ...], valid: tuple[str, ...], *layers: Layer
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files that are given, or where none are, those that the settings name (data.pairs, data.valid)."""
+    data = compose(*(("given", {"data": merge(layer).get("data", {})}) for layer in layers)).spec.data
+    return pairs or data.pairs, valid or data.valid
+
+
 def _data_layer(job: Job) -> Layer:
     files = {"pairs": _absolute(job.pairs), "valid": _absolute(job.valid)}
     return {"data": {name: paths for name, paths in files.items() if paths}}
@@ -138,11 +147,7 @@ def _data_layer(job: Job) -> Layer:
 
 def _absolute(paths: Sequence[str]) -> list[str]:
     """Paths that lead to the files from anywhere; both halves of a parallel pair."""
-    return [p if p == "-" else ":".join(os.path.abspath(half) for half in _halves(p)) for p in paths]
-
-
-def _halves(path: str) -> list[str]:
-    return [path] if os.path.exists(path) else path.split(":")
+    return [p if p == "-" else ":".join(map(os.path.abspath, sides(p))) for p in paths]
 
 
 def _inherited(init: Path, data: Data) -> Layer:
@@ -198,7 +203,7 @@ def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, inve
         "invented_pairs": invented,
         "valid_pairs": len(prepared.valid),
         "source_tabs": "\t" in prepared.survey.source.characters,
-        "init": str(job.init) if job.init else None,
+        "init": os.path.abspath(job.init) if job.init else None,
         "command": job.command,
     }
 
@@ -209,7 +214,7 @@ def _say_notes(prepared: Prepared, corpus: Corpus, spec: Spec, reporter: Reporte
     if spec.objective.kind == "ctc":
         _say_alignable(corpus, reporter)
     left_out = too_long(corpus.source_lengths, corpus.target_lengths, spec.train.batch_tokens)
-    if left_out == len(corpus):
+    if too_long(*corpus.lengths(spec.objective.kind == "ctc"), spec.train.batch_tokens) == len(corpus):
         raise UserError(
             f"no pair fits into a batch of {spec.train.batch_tokens} symbols",
             "setting train.batch_tokens",
@@ -266,6 +271,7 @@ def go_on(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter)
         files_of(spec.data, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage
     )
     _check_same_data(folder, prepared)
+    _check_same_init(folder, job.init)
     source, target = folder.read_tokenisers()
     return Ready(spec, source, target, prepared.corpus(source, target, spec.data.invented), prepared)
 
@@ -277,7 +283,9 @@ def _changed(spec: Spec, job: Job) -> list[str]:
     other = {key: kind for key, kind in kinds.items() if kind not in (None, own[key.split(".")[0]]["kind"])}
     if other:  # another family has other settings: there is no need to look at them one by one
         return differences({key: own[key.split(".")[0]]["kind"] for key in other}, other)
-    now = compose(("run", own), ("file", job.file_layer), ("flag", job.flag_layer)).spec.model_dump(mode="json")
+    files = {"data": {name: own["data"][name] for name in ("pairs", "valid")}}  # which are known by what they hold
+    layers = ("run", own), ("file", job.file_layer), ("flag", job.flag_layer), ("run", files)
+    now = compose(*layers).spec.model_dump(mode="json")
     return differences(own, now)
 
 
@@ -290,4 +298,14 @@ def _check_same_data(folder: RunFolder, prepared: Prepared) -> None:
             f"the data are not those the run was started with: {'; '.join(changed)}",
             ", ".join([*prepared.files.pairs, *prepared.files.valid]),
             f"give the files as they were ({', '.join(facts['pairs'])}), or train anew into another --out",
+        )
+
+
+def _check_same_init(folder: RunFolder, init: Path | None) -> None:
+    begun = folder.read_facts()["init"]
+    if init is not None and os.path.abspath(init) != begun:
+        raise UserError(
+            f"the run was started from {begun or 'nothing'}, and it has its own weights by now",
+            f"--init {init}",
+            "leave --init out to go on, or train anew into another --out",
         )

@@ -8,12 +8,14 @@ of a target, which does not depend on how text is cut. The winner's settings bec
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from weft.core.errors import Interrupted, WeftError
 from weft.learn.folder import RunFolder
 from weft.learn.loop import Trainer
 from weft.learn.report import Reporter, clock
@@ -61,19 +63,29 @@ def _hold(
 ) -> None:
     assert ready.spec.train.budget_seconds is not None
     seconds = SHARE * ready.spec.train.budget_seconds / len(candidates)
-    losses, spent = [], 0.0
+    losses, spent = list[float](), 0.0
     for number, candidate in enumerate(candidates, 1):
         reporter.note(f"trying {candidate.name} for {clock(seconds)}")
         own = RunFolder(folder.race / str(number))
         one = _opened(_trial(candidate.composed.spec, seconds), candidate, ready, folder, own)
-        trainer = train(one, own, Among(reporter, number - 1, len(candidates), seconds))
+        try:
+            trainer = train(one, own, Among(reporter, number - 1, len(candidates), seconds))
+        except Interrupted:
+            raise
+        except WeftError as error:  # it went astray; the run itself may do well
+            if number == len(candidates) and all(map(math.isinf, losses)):
+                raise
+            reporter.note(f"{candidate.name} is out: {error.what}")
+            losses.append(math.inf)
+            continue
         losses.append(_nats_per_character(trainer))
         spent += trainer.progress.seconds
     best = min(range(len(losses)), key=losses.__getitem__)
     names = {c.name: round(loss, 4) for c, loss in zip(candidates, losses)}
     told = ", ".join(f"{name} {loss:.3f}" for name, loss in names.items())
     reporter.note(f"{candidates[best].name} goes on (nats per character: {told})")
-    result = {"winner": best + 1, "nats_per_character": names, "seconds": round(spent, 2)}
+    finite = {name: loss for name, loss in names.items() if math.isfinite(loss)}
+    result = {"winner": best + 1, "nats_per_character": finite, "seconds": round(spent, 2)}
     RunFolder(folder.race).write(RESULT, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -101,7 +113,7 @@ def _nats_per_character(trainer: Trainer) -> float:
     validator, loss = trainer.validator, trainer.progress.best_loss
     symbols = sum(len(target) + 1 for target in validator.targets)
     characters = sum(len(pair.target) + 1 for pair in validator.pairs)
-    return float("inf") if loss is None else loss * symbols / characters
+    return math.inf if loss is None else loss * symbols / characters
 
 
 def _install(candidates: Sequence[Candidate], ready: Ready, folder: RunFolder) -> Ready:

@@ -17,7 +17,7 @@ import torch
 from weft import race
 from weft.core.errors import UserError
 from weft.core.memory import give_back
-from weft.data.pairs import settle
+from weft.data.files import settle, sides
 from weft.learn import checkpoint, snapshot
 from weft.learn.effort import limits
 from weft.learn.folder import RunFolder
@@ -98,8 +98,7 @@ def _default_out(job: Job) -> Path:
         if job.resume:
             raise UserError("it is not said which run goes on", "--out", "name it: weft train --out RUN --resume")
         raise UserError("no pairs are given", "PAIRS", "name a pairs file: weft train pairs.tsv")
-    path = job.pairs[0] if Path(job.pairs[0]).exists() else job.pairs[0].split(":")[0]
-    stem = Path(path).name.split(".")[0] or "stdin"
+    stem = Path(sides(job.pairs[0])[0]).name.split(".")[0] or "stdin"
     first = Path(f"{'stdin' if job.pairs[0] == '-' else stem}-run")
     numbered = (Path(f"{first}-{n}") for n in range(2, 10_000))
     taken = list(takewhile(Path.exists, chain([first], numbered)))
@@ -117,7 +116,7 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, jo
     members, at_once = ready.spec.train.members, side_by_side(ready.spec, world)
     more: list[Trainer] = []  # after the first
     if members == 1:
-        trainer = _train_one(ready, folder, reporter, world, job.init or race.winner(folder))
+        trainer = _train_one(ready, folder, reporter, world, _begun_from(folder) or race.winner(folder))
     else:
         if world.first:
             _make_members(ready, folder, at_once)
@@ -156,8 +155,7 @@ def _train_some(
     ready: Ready, folder: RunFolder, numbers: Sequence[int], world: World, reporter: Reporter
 ) -> list[Trainer]:
     trainers = []
-    given = folder.read_facts()["init"]  # which every process can read
-    init = Path(given) if given else None
+    init = _begun_from(folder)
     seconds = folder.member(2).read_spec().train.budget_seconds
     for done, number in enumerate(numbers):
         if done:
@@ -169,6 +167,12 @@ def _train_some(
             begun = init or (race.winner(folder) if number == 1 else None)
             trainers.append(_train_one(own, member, told, world, begun))
     return trainers
+
+
+def _begun_from(folder: RunFolder) -> Path | None:
+    """The run whose weights it started with (--init), as it was written down: whoever goes on need not say it again."""
+    given = folder.read_facts()["init"]
+    return Path(given) if given else None
 
 
 def _own_spec(spec: Spec, number: int, folder: RunFolder) -> Spec:

@@ -18,7 +18,7 @@ FEWEST_LINES = 8  # in a batch, of typical length
 LARGEST_BATCH = 8192  # symbols, that long lines ask for
 FEW = 5000  # pairs that show it; fewer are filled up with pairs that are made up
 AGAIN = 0.3  # of the rows, repeated: above this frequent sources would take most of the time
-EVEN = 0.5  # the power of their frequency that such sources are learned from by; Relation.evened is for this one
+EVEN = 0.5  # the power of their frequency that such sources are learned from by
 
 
 def side(choices: Choices, name: str, found: SideSurvey, pairs: int, given: Mapping[str, Any]) -> str:
@@ -118,6 +118,8 @@ def invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[st
     copied = survey.relation.copied
     if sides != ["characters", "characters"] or copied < COPIED or not FEWEST_PAIRS <= survey.pairs < FEW:
         return 0
+    if survey.relation.again >= AGAIN:  # tokens of a text, which made-up ones do not help (docs/LOG.md, "Types")
+        return 0
     count = FEW - survey.pairs
     choices.set(
         "data.invented", count, f"{survey.pairs:,} pairs, and {copied:.0%} of a target is copied from its source"
@@ -127,11 +129,11 @@ def invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[st
 
 def even(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> float:
     """Frequent sources less often where rows are tokens of a text; what is left of a pass (docs/LOG.md, "Types")."""
-    again = survey.relation.again
-    if "frequency" in given.get("data", {}) or again < AGAIN:
-        return 1.0
-    choices.set("data.frequency", EVEN, f"{again:.0%} of the rows repeat others: rare sources have more to teach")
-    return survey.relation.evened
+    again, asked = survey.relation.again, given.get("data", {}).get("frequency")
+    if asked is None and again >= AGAIN:
+        choices.set("data.frequency", EVEN, f"{again:.0%} of the rows repeat others: rare sources have more to teach")
+        asked = EVEN
+    return 1.0 if asked is None else survey.relation.evened(float(asked))
 
 
 def limits(choices: Choices, survey: Survey, sides: list[str]) -> None:

@@ -11,18 +11,19 @@ from typing import Any, Literal, NoReturn, cast
 
 import typer
 
-_on_bad_line = "stop"
+_on_bad_line: str | None = None
 
 
-def set_on_bad_line(value: str) -> None:
+def set_on_bad_line(value: str | None) -> None:
     global _on_bad_line
-    if value not in ("stop", "skip"):
+    if value not in (None, "stop", "skip"):
         raise typer.BadParameter(f"'{value}' is not one of stop, skip", param_hint="--on-bad-line")
     _on_bad_line = value
 
 
-def on_bad_line() -> Literal["stop", "skip"]:
-    return cast(Literal["stop", "skip"], _on_bad_line)
+def on_bad_line() -> Literal["stop", "skip"] | None:
+    """What the user said; None where nothing."""
+    return cast(Literal["stop", "skip"] | None, _on_bad_line)
 
 
 def use_threads(count: int) -> None:

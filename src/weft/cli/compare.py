@@ -98,7 +98,7 @@ def compare(
         target=common.column(target),
         features=common.column(features),
         tag=common.column(tag),
-        on_bad_line="skip" if common.on_bad_line() == "skip" else None,
+        on_bad_line=common.on_bad_line(),
         command=command_line(),
     )
     shown = common.table(*done.table())

@@ -72,9 +72,19 @@ def check(
     [bold]Examples[/]
       weft config check mine.yaml
     """
-    from weft.settings import compose, read_file, read_overrides
+    from weft.core.errors import UserError
+    from weft.settings import Clash, compose, read_file, read_overrides
 
-    compose(("file", read_file(file)), ("flag", read_overrides(set_ or [])))
+    layers = ("file", read_file(file)), ("flag", read_overrides(set_ or []))
+    try:
+        compose(*layers)
+    except Clash as clash:
+        try:
+            compose(("autopilot", {side: {"kind": "transformer"} for side in ("encoder", "decoder")}), *layers)
+        except UserError:
+            raise clash from None
+        typer.echo(f"{file}: every setting is known and they fit together in a Transformer, which running text gets")
+        return
     typer.echo(f"{file}: every setting is known and they fit together")
 
 

@@ -31,13 +31,17 @@ def demo(
 
     from weft.api import train
     from weft.cli.train import command_line
+    from weft.core.errors import UserError
     from weft.data.synthetic import dates, split_by_target, write_tsv
     from weft.learn.folder import RunFolder
     from weft.learn.report import reporter
 
     data = out.with_name(f"{out.name}-data")
-    if RunFolder(out).is_run and (data / "train.tsv").exists():  # our own demo of before
+    if RunFolder(out).is_run and str(RunFolder(out).read_facts()["command"]).startswith("weft demo"):  # one of before
         shutil.rmtree(out)
+    elif data.exists():
+        what = "this folder is there already, and the demo would write its dates into it"
+        raise UserError(what, str(data), "choose another --out, or remove the folder")
     RunFolder(out).check_free()
     data.mkdir(parents=True, exist_ok=True)
     parts = split_by_target(dates(PAIRS, seed), SHARES)

@@ -44,6 +44,7 @@ def evaluate(
     from weft.api import load
     from weft.core import memory
     from weft.data.pairs import Columns, Reading, read_pairs
+    from weft.learn.report import finite
 
     search = search_changes(beam, greedy, False, {})
     loaded = load(run, *(with_ or ()))
@@ -51,12 +52,8 @@ def evaluate(
     own = loaded.columns
     asked = [common.column(c) for c in (source, target, features, tag)]
     columns = Columns(*(new if new is not None else old for new, old in zip(asked, _fields(own))))
-    reading = Reading()
-    rows = list(
-        read_pairs(
-            [pairs], columns, on_bad_line=common.on_bad_line(), longest=loaded.spec.data.longest, reading=reading
-        )
-    )
+    reading, bad, longest = Reading(), common.on_bad_line() or "stop", loaded.spec.data.longest
+    rows = list(read_pairs([pairs], columns, on_bad_line=bad, longest=longest, reading=reading))
     for note in reading.notes:
         common.complain(note, label="note")
     if reading.skipped:
@@ -70,7 +67,7 @@ def evaluate(
     if against is not None:
         result["against"] = _against(found.outputs, load(against).evaluate(rows, search=search).outputs, rows)
     if as_json:
-        typer.echo(json.dumps(result, ensure_ascii=False))
+        typer.echo(json.dumps(finite(result), ensure_ascii=False))
     else:
         _show(str(run), result, str(against) if against is not None else "")
 

@@ -61,8 +61,13 @@ def _version(value: bool) -> None:
 @app.callback()
 def weft(
     on_bad_line: Annotated[
-        str, typer.Option(metavar="stop|skip", help="What a row that cannot be used does; skipped rows are counted.")
-    ] = "stop",
+        str | None,
+        typer.Option(
+            metavar="stop|skip",
+            help="What a row that cannot be used does; skipped rows are counted.",
+            show_default="stop",
+        ),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(help="Cores to use at once.", show_default="all", min=1, metavar="N")
     ] = None,

@@ -87,7 +87,7 @@ def train(
         target=common.column(target),
         features=common.column(features),
         tag=common.column(tag),
-        on_bad_line="skip" if common.on_bad_line() == "skip" else None,
+        on_bad_line=common.on_bad_line(),
         reporter=reporter() if speaks else Quiet(),
         command=command_line(),
     )

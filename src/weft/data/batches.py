@@ -45,11 +45,10 @@ class Thinning:
     def __call__(self, rows: Rows, random: np.random.Generator) -> Rows:
         """The rows of one epoch: the first of each source's, as many as count, a fraction of one by chance."""
         of = self.sources[rows]
-        order = np.argsort(of, kind="stable")
-        _, first, which, count = np.unique(of[order], return_index=True, return_inverse=True, return_counts=True)
-        rank = np.arange(len(rows)) - first[which]
+        order, count = np.argsort(of, kind="stable"), np.bincount(of)
         kept = np.floor(count**self.power + random.random(len(count)))
-        return rows[np.sort(order[rank < kept[which]])]
+        rank = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+        return rows[np.sort(order[rank < np.repeat(kept, count)])]
 
 
 def plan(

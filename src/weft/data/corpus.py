@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.core.pair import END, Pair
-from weft.data.batches import Thinning
+from weft.data.batches import Plan, Thinning, plan
 from weft.data.tokens import Tokeniser
 
 if TYPE_CHECKING:
@@ -129,9 +129,16 @@ class Corpus:
         needed = self._target.repeats() + self.target_lengths - 1  # without END
         return needed <= self.source_lengths
 
-    def thinning(self, power: float) -> Thinning | None:
-        """How rows with the same source, marks included, share a pass; None where each is there as often as it is."""
-        return None if power == 1 else Thinning(self._source.numbers(), power)
+    def epoch(
+        self, number: int, batch_tokens: int, seed: int, *, aligned: bool = False, frequency: float = 1.0
+    ) -> Plan:
+        """The batches of one pass; where `frequency` is not 1, rows with the same source (marks included) share it."""
+        thinning = None if frequency == 1 else Thinning(self._sources, frequency)
+        return plan(*self.lengths(aligned), batch_tokens, seed, number, thinning)
+
+    @cached_property
+    def _sources(self) -> npt.NDArray[np.int32]:
+        return self._source.numbers()
 
     def target_counts(self, symbols: int) -> Ints:
         """How often each target symbol is wanted, END after every row."""
@@ -171,8 +178,12 @@ def write_corpus(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, fo
         rows = _write_sides(pairs, source, target, aside, kind)
         facts = {"format": FORMAT, "kind": kind, "rows": rows, "sizes": _sizes(aside)}
         (aside / "corpus.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        aside.rename(folder)
+        if not is_corpus(folder):  # another run may have made the same meanwhile
+            shutil.rmtree(folder, ignore_errors=True)
+            aside.rename(folder)
+    except OSError:
+        if not is_corpus(folder):
+            raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return Corpus(folder)

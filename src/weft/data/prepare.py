@@ -25,7 +25,7 @@ from weft.data.files import size_of
 from weft.data.formats import kind_of
 from weft.data.invent import WAY, with_invented
 from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
-from weft.data.survey import FEWEST_PAIRS, Survey, place, survey
+from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, Survey, place, survey
 from weft.data.tokens import Tokeniser, from_json, learn
 
 FORMAT = 5
@@ -100,9 +100,9 @@ class Prepared:
 
     @cached_property
     def valid(self) -> list[Pair]:
-        """The validation pairs: the file's, those kept aside, or of a tiny corpus the training pairs themselves."""
+        """The validation pairs: the file's, those kept aside, or where there are none some of the training pairs."""
         pairs = [Pair(**{**row, "features": tuple(row["features"])}) for row in self._looked["valid"]]
-        return pairs or list(self.training())
+        return pairs or list(islice(self.training(), 0, None, max(1, -(-self.survey.pairs // LARGEST_HOLD_OUT))))
 
     @property
     def notes(self) -> list[str]:
@@ -195,8 +195,13 @@ def keep_given(pairs: Sequence[Pair]) -> str:
     """Pairs that were given in memory, as a file in the cache; its name."""
     if not pairs:
         raise UserError("no pairs are given", "the list of pairs", "give at least one (source, target)")
-    text = "".join(
-        json.dumps({**asdict(p), "features": ";".join(p.features)}, ensure_ascii=False) + "\n" for p in pairs
+    for number, pair in enumerate(pairs, 1):
+        if pair.tag != pair.tag.strip() or any(f != f.strip() or not f or ";" in f for f in pair.features):
+            what = f"the tag {pair.tag!r} or the features {pair.features!r} could not be read again as they are"
+            raise UserError(what, f"pair {number}", "leave out spaces around them, empty features, and ';'")
+    text = "".join(  # a ';' after each: one with a space in it is not two
+        json.dumps({**asdict(p), "features": "".join(f"{f};" for f in p.features)}, ensure_ascii=False) + "\n"
+        for p in pairs
     )
     path = cache_root() / "given" / f"{_digest(text)}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)

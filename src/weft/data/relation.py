@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from weft.core.pair import Pair
 
 SAMPLE = 2000  # pairs that are compared symbol by symbol
 LONGEST = 400  # symbols of a side that are looked at
-ROWS = 100_000  # pairs among which a source is looked for a second time
+SOURCES = 100_000  # the most that are known when they come again: of more every second, fourth, … is looked for
 _WORDS = re.compile(r"\w{3,}")
 
 
@@ -28,19 +29,22 @@ class Relation:
     in_order: float = 0.0  # of neighbours in a target: those that come from the source in its order
     ambiguous: float = 0.0  # of rows: those whose source has another target, too
     again: float = 0.0  # of rows: those that were there before, source and target
-    evened: float = 1.0  # of rows: what is left where a source that n of them have counts √n times
+    times: tuple[tuple[int, int], ...] = ()  # (n, how many sources n rows have)
+
+    def evened(self, power: float) -> float:
+        """Of rows: what is left where a source that n of them have counts n to the `power` times."""
+        rows = sum(n * sources for n, sources in self.times)
+        return sum(n**power * sources for n, sources in self.times) / rows if rows else 1.0
 
 
 class Related:
-    """Collects a sample of the rows, and for the first ROWS of them what each source was answered with."""
+    """Collects a sample of the rows, and of some sources all that they were answered with."""
 
     def __init__(self) -> None:
         self._draw, self._rows = random.Random(1), 0
         self._sample: list[Pair] = []
-        self._answers: dict[int, int] = {}  # hashes only: a few numbers a row
-        self._known: set[int] = set()
-        self._counts: Counter[int] = Counter()
-        self._open: set[int] = set()
+        self._answers: dict[int, Counter[int]] = {}  # by source; sums only: a few numbers a row
+        self._others = 0  # a source whose sum shares a bit with this is not looked for
 
     def add(self, pair: Pair) -> None:
         self._rows += 1
@@ -48,22 +52,23 @@ class Related:
             self._sample.append(pair)
         elif (place := self._draw.randrange(self._rows)) < SAMPLE:
             self._sample[place] = pair
-        if self._rows <= ROWS:
-            key, answer = hash((pair.source, pair.tag, pair.features)), hash(pair.target)
-            self._counts[key] += 1
-            self._known.add(hash((key, answer)))
-            if self._answers.setdefault(key, answer) != answer:
-                self._open.add(key)
+        source = zlib.crc32("\n".join([pair.source, pair.tag, *pair.features]).encode())
+        if not source & self._others:
+            self._answers.setdefault(source, Counter())[zlib.crc32(pair.target.encode())] += 1
+            if len(self._answers) > SOURCES:
+                self._others = 2 * self._others + 1
+                self._answers = {key: answers for key, answers in self._answers.items() if not key & self._others}
 
     def result(self) -> Relation:
-        some, rows = self._sample, max(1, min(self._rows, ROWS))
+        some, found = self._sample, list(self._answers.values())
+        rows = max(1, sum(answers.total() for answers in found))
         return Relation(
             copied(some),
             copied_words(some),
             in_order(some),
-            ambiguous=sum(self._counts[key] for key in self._open) / rows,
-            again=1 - len(self._known) / rows,
-            evened=sum(count**0.5 for count in self._counts.values()) / rows,
+            ambiguous=sum(answers.total() for answers in found if len(answers) > 1) / rows,
+            again=1 - sum(len(answers) for answers in found) / rows,
+            times=tuple(sorted(Counter(answers.total() for answers in found).items())),
         )
 
 

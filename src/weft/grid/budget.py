@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from weft.core.errors import UserError
-from weft.data.batches import too_long
 from weft.data.corpus import Corpus
 from weft.learn.budget import parse_seconds
+from weft.learn.loop import epoch_of
+from weft.spec import Spec
 
 SIZES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 TOKENS = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*tokens?")
@@ -28,9 +29,6 @@ def read_budget(budget: str | float | None) -> tuple[float | None, float | None]
     return parse_seconds(text), None
 
 
-def epochs_for(tokens: float, corpus: Corpus, batch_tokens: int) -> float:
+def epochs_for(tokens: float, corpus: Corpus, spec: Spec) -> float:
     """Passes over the data in which so many target symbols are learned from (to the end of the last batch)."""
-    lengths = corpus.target_lengths
-    if too_long(corpus.source_lengths, lengths, batch_tokens):
-        lengths = lengths[(corpus.source_lengths <= batch_tokens) & (lengths <= batch_tokens)]
-    return tokens / max(1, int(lengths.sum()))
+    return tokens / max(1, int(corpus.target_lengths[epoch_of(corpus, spec, 0).rows].sum()))

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from weft.api import flags_of, given_pairs, paths_of
 from weft.core.errors import UserError
 from weft.core.pair import Pair
+from weft.data.files import sides
 from weft.grid.budget import read_budget
 from weft.grid.page import write_page
 from weft.grid.plan import Asked, Plan, make_plan
@@ -21,6 +22,7 @@ from weft.grid.runs import Comparing, make_runs, sets_of
 from weft.grid.variants import Variant, combinations, named, read_vary
 from weft.grid.watch import RunReporter, Watcher
 from weft.grid.watch import watcher as speaking_watcher
+from weft.opening import named_files
 from weft.settings import compose, read_file
 
 
@@ -98,12 +100,14 @@ def compare_settings(
         "train.steps": steps,
         "train.epochs": epochs,
     }
+    file_layer, flag_layer = read_file(config) if config is not None else {}, flags_of(settings, given)
+    files, validation = named_files(files, paths_of(valid or ()), file_layer, flag_layer)
     varied = dict(vary) if isinstance(vary, Mapping) else read_vary(vary)
     asked = Asked(
         pairs=_files(files),
-        valid=_files(paths_of(valid or ())),
-        file_layer=read_file(config) if config is not None else {},
-        flag_layer=flags_of(settings, given),
+        valid=_files(validation),
+        file_layer=file_layer,
+        flag_layer=flag_layer,
         variants=tuple(_variants(varied, variants)),
         vary={key: list(values) for key, values in varied.items()},
         seeds=_checked_seeds(seeds),
@@ -194,5 +198,4 @@ def _default_out(asked: Asked) -> Path:
     """`pairs-compare` for pairs.tsv, beside where the user stands."""
     if not asked.pairs:
         raise UserError("no pairs are given", "PAIRS", "name a pairs file: weft compare pairs.tsv --vary …")
-    path = asked.pairs[0] if Path(asked.pairs[0]).exists() else asked.pairs[0].split(":")[0]
-    return Path(f"{Path(path).name.split('.')[0]}-compare")
+    return Path(f"{Path(sides(asked.pairs[0])[0]).name.split('.')[0]}-compare")

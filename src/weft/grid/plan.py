@@ -194,7 +194,7 @@ def _sized(cell: Cell, base: Base, prepared: Prepared, asked: Asked) -> Cell:
     if asked.tokens is not None:
         spec = layers.compose()
         corpus = prepared.corpus(*learn_tokenisers(prepared, spec), spec.data.invented)
-        epochs = epochs_for(asked.tokens, corpus, spec.train.batch_tokens)
+        epochs = epochs_for(asked.tokens, corpus, spec)
         layers = layers.changed({"train.epochs": epochs})
     return Cell(cell.variant, layers, widths)
 

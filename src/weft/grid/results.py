@@ -13,7 +13,6 @@ A run that is in results.jsonl as done is not made again.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
@@ -114,12 +113,10 @@ class GridFolder:
 
     def results(self) -> list[Result]:
         """What has ended so far, the last line of each run; a line that a killed process left half is dropped."""
-        if not self.results_file.exists():
-            return []
         found: dict[tuple[str, int], Result] = {}
-        for line in self.results_file.read_text(encoding="utf-8").splitlines():
+        for line in Log(self.results_file).lines():
             try:
-                result = Result.from_dict(json.loads(line))
+                result = Result.from_dict(line)
             except (ValueError, KeyError, TypeError):
                 continue
             found[result.cell, result.seed] = result
@@ -132,17 +129,7 @@ class GridFolder:
             Log(self.results_file).cut(content.rfind(b"\n") + 1)
 
     def add(self, result: Result) -> None:
-        with self.results_file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(_finite(asdict(result)), ensure_ascii=False) + "\n")
-
-
-def _finite(value: Any) -> Any:
-    """The same with null for what is no number: JSON knows no NaN."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        Log(self.results_file).write(asdict(result))
 
 
 def write_outputs(run: RunFolder, name: str, pairs: Sequence[Pair], outputs: Sequence[str]) -> None:
@@ -153,7 +140,8 @@ def write_outputs(run: RunFolder, name: str, pairs: Sequence[Pair], outputs: Seq
 def read_outputs(run: RunFolder, name: str = VALIDATION) -> tuple[list[str], list[str]]:
     """The outputs of a run and the targets that were wanted."""
     try:
-        rows = [json.loads(line) for line in (run.path / name).read_text(encoding="utf-8").splitlines()]
+        text = (run.path / name).read_text(encoding="utf-8")
+        rows = [json.loads(line) for line in text.split("\n") if line]  # a text may hold other ends of lines
         return [row["output"] for row in rows], [row["target"] for row in rows]
     except (OSError, ValueError, KeyError):
         todo = "delete results.jsonl of the comparison and give its command again: the runs are not made again"

@@ -18,7 +18,7 @@ import torch
 
 from weft.core.errors import Interrupted, WeftError
 from weft.core.kinds import Batch, Emission
-from weft.data import batches
+from weft.data.batches import Plan
 from weft.data.corpus import Corpus
 from weft.learn import snapshot
 from weft.learn.budget import Budget, rate_at
@@ -36,7 +36,7 @@ from weft.learn.validate import MOST_SCORES, Evaluation, Validator
 from weft.learn.world import World
 from weft.nn.model import Model, Seq2Seq
 from weft.score.metrics import is_better
-from weft.search.decode import Plan
+from weft.search.decode import Plan as Search
 from weft.spec import Spec
 
 REPORTS = 100  # reports in a run
@@ -47,6 +47,12 @@ FINAL_EVALUATIONS = 4.0  # what the end costs, in evaluations: one more, and the
 
 class _Stopped(Exception):
     """A signal came in the middle of an evaluation."""
+
+
+def epoch_of(corpus: Corpus, spec: Spec, number: int) -> Plan:
+    """The batches of one pass over the data, as the settings have it."""
+    aligned, train = spec.objective.kind == "ctc", spec.train
+    return corpus.epoch(number, train.batch_tokens, train.seed, aligned=aligned, frequency=spec.data.frequency)
 
 
 class NotFinite(Exception):
@@ -62,7 +68,7 @@ class Trainer:
         model: Model,
         corpus: Corpus,
         validator: Validator,
-        greedy: Plan,
+        greedy: Search,
         folder: RunFolder,
         world: World,
         reporter: Reporter,
@@ -79,8 +85,7 @@ class Trainer:
         self.log = Log(folder.log)
         self.signals = Signals()
         self._snapshots = Snapshots(folder, world.first)
-        self._thinning = corpus.thinning(spec.data.frequency)
-        self._plan: batches.Plan | None = None
+        self._plan: Plan | None = None
         self._mark = 0.0  # the clock when `progress.seconds` was brought up to date
         self._saved_at = 0.0
         torch.manual_seed(spec.train.seed * 1000 + world.rank)
@@ -140,12 +145,9 @@ class Trainer:
         plan = self._epoch_plan()
         return self.progress.epoch + self.progress.place / max(1, len(plan))
 
-    def _epoch_plan(self) -> batches.Plan:
+    def _epoch_plan(self) -> Plan:
         if self._plan is None:
-            source, target = self.corpus.lengths(aligned=self.spec.objective.kind == "ctc")
-            train = self.spec.train
-            epoch = self.progress.epoch
-            self._plan = batches.plan(source, target, train.batch_tokens, train.seed, epoch, self._thinning)
+            self._plan = epoch_of(self.corpus, self.spec, self.progress.epoch)
         return self._plan
 
     def _tick(self) -> None:

@@ -22,9 +22,8 @@ class Log:
         self.path = path
 
     def write(self, line: dict[str, Any]) -> None:
-        clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in line.items()}
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(clean, ensure_ascii=False) + "\n")
+            file.write(json.dumps(finite(line), ensure_ascii=False) + "\n")
 
     @property
     def bytes(self) -> int:
@@ -44,7 +43,18 @@ class Log:
         return [line for text in self._texts() if (line := _parsed(text)) is not None]
 
     def _texts(self) -> list[str]:
-        return self.path.read_text(encoding="utf-8", errors="replace").splitlines() if self.path.exists() else []
+        """Only a line feed ends a line: texts may hold other signs that end one elsewhere."""
+        text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
+        return [line for line in text.split("\n") if line]
+
+
+def finite(value: Any) -> Any:
+    """The same with null for what is no number: JSON knows no NaN."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _parsed(text: str) -> dict[str, Any] | None:

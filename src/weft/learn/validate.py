@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import torch
 
-from weft.core.kinds import Batch
+from weft.core.kinds import Batch, Emission
 from weft.core.pair import Pair
 from weft.data.batches import by_length
 from weft.data.tokens import Tokeniser
@@ -104,26 +104,40 @@ class Validator:
         each = zip(self.sources, self.targets)
         return [min(plan.longest(len(source)), math.ceil(1.5 * len(target)) + 5) for source, target in each]
 
-    @torch.inference_mode()
     def forced(self, model: Model, device: torch.device) -> dict[str, float]:
-        """Given the right symbols so far: `loss`, nats per target symbol without smoothing, and `accuracy`.
+        return teacher_forced([model], [self.sources], self.targets, self.tokeniser, self.batch_tokens, device)
 
-        Accuracy is the percentage of symbols, END among them, that are the most probable; CTC has none.
-        """
-        total = count = right = 0.0
-        lengths = [np.array([len(row) + 1 for row in side], dtype=np.int32) for side in (self.sources, self.targets)]
-        tokens = min(self.batch_tokens, max(256, MOST_SCORES // len(self.tokeniser)))
-        aligned = isinstance(model, Aligned)
-        objective = Ctc() if aligned else CrossEntropy()
-        for rows in by_length(lengths[0], lengths[1], tokens):
-            batch = Batch.of([self.sources[r] for r in rows], [self.targets[r] for r in rows]).to(device)
-            emission = model(batch)
-            loss = objective(emission, batch)
-            total, count = total + float(loss.total), count + float(loss.count)
-            if not aligned:
-                right += float(((emission.logits.argmax(-1) == batch.wanted) & batch.target_mask).sum())
-        found = {"loss": total / count if count else math.nan}
-        return found if aligned else {**found, "accuracy": 100 * right / count if count else math.nan}
+
+@torch.inference_mode()
+def teacher_forced(
+    models: Sequence[Model],
+    sources: Sequence[Sequence[list[int]]],
+    targets: Sequence[list[int]],
+    tokeniser: Tokeniser,
+    batch_tokens: int,
+    device: torch.device,
+) -> dict[str, float]:
+    """Given the right symbols so far: `loss`, nats per target symbol without smoothing, and `accuracy`.
+
+    Accuracy is the percentage of symbols, END among them, that are the most probable; CTC has none. Of several models,
+    each with sources in its own symbols, the mean of their probabilities counts.
+    """
+    total = count = right = 0.0
+    lengths = [np.array([len(row) + 1 for row in side], dtype=np.int32) for side in (*sources, targets)]
+    tokens = min(batch_tokens, max(256, MOST_SCORES // len(tokeniser) // len(models)))
+    aligned = isinstance(models[0], Aligned)
+    objective = Ctc() if aligned else CrossEntropy()
+    for rows in by_length(np.maximum.reduce(lengths[:-1]), lengths[-1], tokens):
+        wanted = [targets[r] for r in rows]
+        each = [Batch.of([own[r] for r in rows], wanted).to(device) for own in sources]
+        said, batch = [model(own) for model, own in zip(models, each)], each[0]
+        emission = said[0] if len(said) == 1 else Emission(torch.stack([e.log_probs for e in said]).logsumexp(0))
+        loss = objective(emission, batch)
+        total, count = total + float(loss.total), count + float(loss.count)
+        if not aligned:
+            right += float(((emission.logits.argmax(-1) == batch.wanted) & batch.target_mask).sum())
+    found = {"loss": total / count if count else math.nan}
+    return found if aligned else {**found, "accuracy": 100 * right / count if count else math.nan}
 
 
 def _shown(pair: Pair) -> str:

@@ -15,15 +15,14 @@ import numpy.typing as npt
 import torch
 
 from weft.core.errors import UserError
-from weft.core.kinds import Batch, Emission, Hypothesis
+from weft.core.kinds import Batch, Hypothesis
 from weft.core.pair import UNKNOWN, Pair
 from weft.core.trace import trace
 from weft.data.tokens import Tokeniser, marks_of
 from weft.learn import checkpoint, snapshot
 from weft.learn.folder import RunFolder
 from weft.learn.model import model_of
-from weft.learn.objectives import CrossEntropy
-from weft.learn.validate import Evaluation, Validator
+from weft.learn.validate import Evaluation, Validator, teacher_forced
 from weft.learn.world import pick_device
 from weft.nn.model import Aligned, Seq2Seq
 from weft.nn.packed import pack
@@ -181,20 +180,12 @@ class Predictor:
         metrics = {**self.forced(pairs), **score(outputs, [[pair.target] for pair in pairs])}
         return Evaluation(metrics, outputs, len(pairs))
 
-    @torch.inference_mode()
-    def forced(self, pairs: Sequence[Pair], batch_lines: int = 64) -> dict[str, float]:
-        """Of the models together, given the right symbols so far: `loss` and `accuracy` as Validator has them."""
-        total = count = right = 0.0
-        targets = self.target.encode_all([pair.target for pair in pairs])
-        for first in range(0, len(pairs), batch_lines):
-            some = slice(first, first + batch_lines)
-            for_each = [Batch.of(p.source.encode_sources(pairs[some]), targets[some]) for p in (self, *self.others)]
-            said = [p.model(b.to(p.device)).log_probs for p, b in zip((self, *self.others), for_each)]
-            mean, batch = Emission(torch.logsumexp(torch.stack(said), 0)), for_each[0].to(self.device)
-            loss = CrossEntropy()(mean, batch)
-            total, count = total + float(loss.total), count + float(loss.count)
-            right += float(((mean.logits.argmax(-1) == batch.wanted) & batch.target_mask).sum())
-        return {"loss": total / max(1.0, count), "accuracy": 100 * right / max(1.0, count)}
+    def forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
+        """Of the models together, given the right symbols so far: `loss` and `accuracy`."""
+        everyone = (self, *self.others)
+        sources = [p.source.encode_sources(pairs) for p in everyone]
+        targets, tokens = self.target.encode_all([pair.target for pair in pairs]), self.spec.train.batch_tokens
+        return teacher_forced([p.model for p in everyone], sources, targets, self.target, tokens, self.device)
 
     def _output(self, hypothesis: Hypothesis) -> Output:
         names = (*self.target.show(hypothesis.ids), "<end>")
