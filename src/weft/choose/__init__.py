@@ -44,8 +44,8 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
     family = _family(given, sides)
     invented = symbols.invent(choices, survey, sides, given) if family == "recurrent" else 0
     typical = symbols.typical(choices, survey, sides, given)
-    rows = survey.pairs * symbols.even(choices, survey, given) + invented
-    counts = [rows * length for length in typical.lengths]
+    symbols.even(choices, survey, given)
+    counts = [(survey.pairs + invented) * length for length in typical.lengths]
     clock = None if speed is None else _clock(seconds, speed, pace, given, typical, counts[1])
     few = 1536.0 if family == "transformer" else min(512.0, max(256.0, max(counts) // UPDATES))
     symbols.batch(choices, survey, sides, typical, few)

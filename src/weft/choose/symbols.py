@@ -127,13 +127,14 @@ def invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[st
     return count
 
 
-def even(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> float:
-    """Frequent sources less often where rows are tokens of a text; what is left of a pass (docs/LOG.md, "Types")."""
-    again, asked = survey.relation.again, given.get("data", {}).get("frequency")
-    if asked is None and again >= AGAIN:
+def even(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    """Frequent sources less often where rows are tokens of a text (docs/LOG.md, "Types").
+
+    A pass is shorter then, but a model needs as many updates: how many passes there is time for is told of all rows.
+    """
+    again = survey.relation.again
+    if again >= AGAIN and "frequency" not in given.get("data", {}):
         choices.set("data.frequency", EVEN, f"{again:.0%} of the rows repeat others: rare sources have more to teach")
-        asked = EVEN
-    return 1.0 if asked is None else survey.relation.evened(float(asked))
 
 
 def limits(choices: Choices, survey: Survey, sides: list[str]) -> None:

@@ -29,12 +29,6 @@ class Relation:
     in_order: float = 0.0  # of neighbours in a target: those that come from the source in its order
     ambiguous: float = 0.0  # of rows: those whose source has another target, too
     again: float = 0.0  # of rows: those that were there before, source and target
-    times: tuple[tuple[int, int], ...] = ()  # (n, how many sources n rows have)
-
-    def evened(self, power: float) -> float:
-        """Of rows: what is left where a source that n of them have counts n to the `power` times."""
-        rows = sum(n * sources for n, sources in self.times)
-        return sum(n**power * sources for n, sources in self.times) / rows if rows else 1.0
 
 
 class Related:
@@ -68,7 +62,6 @@ class Related:
             in_order(some),
             ambiguous=sum(answers.total() for answers in found if len(answers) > 1) / rows,
             again=1 - sum(len(answers) for answers in found) / rows,
-            times=tuple(sorted(Counter(answers.total() for answers in found).items())),
         )
 
 

@@ -71,8 +71,7 @@ class Survey:
     def from_json(cls, text: str) -> Survey:
         content: dict[str, Any] = json.loads(text)
         sides = {side: SideSurvey(**content.pop(side)) for side in ("source", "target")}
-        related = content.pop("relation")
-        relation = Relation(**{**related, "times": tuple((n, sources) for n, sources in related["times"])})
+        relation = Relation(**content.pop("relation"))
         return cls(**{**content, **sides, "relation": relation, "marks": tuple(content["marks"])})
 
 
