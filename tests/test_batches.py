@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from weft.data import batches
-from weft.data.batches import Lengths, Thinning, by_length, padding_waste, plan, too_long
+from weft.data.batches import Lengths, Thinning, by_length, plan, too_long
 from weft.data.prepare import Files, Prepared
 
 
@@ -18,6 +18,16 @@ def lengths(count: int = 3000, spread: float = 0.5, seed: int = 1) -> tuple[Leng
     source = np.maximum(2, draw.lognormal(2.6, spread, count))
     target = np.maximum(2, source * draw.normal(1.0, 0.18, count))
     return source.astype(np.int32), target.astype(np.int32)
+
+
+def padding_waste(made: batches.Plan, source: Lengths, target: Lengths) -> float:
+    """The share of places in the batches that hold no symbol, over both sides."""
+    real = padded = 0
+    for rows in made:
+        for side in (source[rows], target[rows]):
+            real += int(side.sum())
+            padded += len(rows) * int(side.max())
+    return 1 - real / max(1, padded)
 
 
 def rows_of(made: batches.Plan) -> list[list[int]]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from weft.cli.common import column
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data import files
@@ -204,15 +205,14 @@ def test_blank_lines_are_passed_over_and_counted() -> None:
 # Columns and headers
 
 
-def test_columns_are_parsed_from_the_command_line() -> None:
-    assert Columns.parse(None, None, None, None) == Columns(1, 2)
-    assert Columns.parse("3", "word", "4", "lang") == Columns(3, "word", 4, "lang")
+def test_a_column_on_the_command_line_is_a_number_or_a_name() -> None:
+    assert [column(text) for text in ("3", "word", "-1", "", None)] == [3, "word", -1, "", None]
 
 
-@pytest.mark.parametrize("number", ["0", "-1", ""])
-def test_a_column_that_cannot_be_is_refused(number: str) -> None:
+@pytest.mark.parametrize("number", [0, -1, ""])
+def test_a_column_that_cannot_be_is_refused(number: int | str) -> None:
     with pytest.raises(UserError) as caught:
-        Columns.parse(None, number, None, None)
+        Columns(1, number)
     error = whole(caught.value)
     assert error.where == "--target"
     assert "is not a column" in error.what

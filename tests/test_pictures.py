@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,13 @@ import pytest
 from matplotlib.image import imread
 
 from weft.core.errors import WeftError
-from weft.look.attention import DOTS_PER_INCH, MOST_INCHES, heat_map, heat_maps
+from weft.look.attention import DOTS_PER_INCH, MOST_INCHES, heat_maps
 from weft.look.curves import draw_curves
+
+
+def heat_map(source: Sequence[str], target: Sequence[str], weights: np.ndarray, path: Path, title: str = "") -> None:
+    """A picture of one panel."""
+    heat_maps([(source, target, weights, title)], path)
 
 
 def weights(rows: int, columns: int) -> np.ndarray:
@@ -99,7 +105,7 @@ def test_no_panels_are_refused(tmp_path: Path) -> None:
 def test_drawing_does_not_load_pyplot(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib, numpy as np; import weft.look.attention as a, weft.look.curves as c;"
-        f"p = pathlib.Path({str(tmp_path)!r}); a.heat_map('ab', 'c', np.ones((1, 2)), p / 'a.png');"
+        f"p = pathlib.Path({str(tmp_path)!r}); a.heat_maps([('ab', 'c', np.ones((1, 2)), '')], p / 'a.png');"
         "c.draw_curves(p / 'log.jsonl', p / 'c.png'); sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

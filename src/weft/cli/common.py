@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,7 +92,7 @@ def place_of(error: Exception) -> str:
 
 def column(text: str | None) -> str | int | None:
     """A column as the user gave it: a number, or a name."""
-    return int(text) if text is not None and text.isdecimal() else text
+    return int(text) if text is not None and re.fullmatch(r"-?[0-9]+", text) else text
 
 
 def table(columns: list[str], rows: list[list[str]], words: bool = False) -> Any:

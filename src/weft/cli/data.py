@@ -27,7 +27,8 @@ def data(
     """
     from weft.data.pairs import Columns, Reading, read_pairs, settle
 
-    columns = Columns.parse(source, target, features, tag)
+    asked = {"source": source, "target": target, "features": features, "tag": tag}
+    columns = Columns(**{role: column for role, text in asked.items() if (column := common.column(text)) is not None})
     with settle(pairs) as paths:
         reading = Reading()
         # bad lines are what this command is for: they are listed, not stopped at

@@ -106,13 +106,3 @@ def cuts(lengths: Lengths, batch_tokens: int) -> Iterator[int]:
         cost = np.maximum.accumulate(window) * np.arange(1, len(window) + 1)
         begin += max(1, int(np.searchsorted(cost, batch_tokens, side="right")))
         yield begin
-
-
-def padding_waste(batches: Plan, source: Lengths, target: Lengths) -> float:
-    """The share of places in the batches that hold no symbol, over both sides."""
-    real = padded = 0
-    for rows in batches:
-        for lengths in (source[rows], target[rows]):
-            real += int(lengths.sum())
-            padded += len(rows) * int(lengths.max())
-    return 1 - real / max(1, padded)

@@ -7,7 +7,6 @@ says just "source" and "target"; if it only looks like a header, a note warns an
 from __future__ import annotations
 
 import operator
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,24 +45,10 @@ class Columns:
                     f"{column!r} is not a column", f"--{role}", "give a number from 1 on, or a name in the header"
                 )
 
-    @classmethod
-    def parse(cls, source: str | None, target: str | None, features: str | None, tag: str | None) -> Columns:
-        """Columns from the command line, where "3" is a number and anything else a name."""
-        return cls(
-            1 if source is None else _number_or_name(source),
-            2 if target is None else _number_or_name(target),
-            None if features is None else _number_or_name(features),
-            None if tag is None else _number_or_name(tag),
-        )
-
     def chosen(self, *roles: str) -> list[tuple[str, str | int]]:
         """The given roles that have a column, in the given order."""
         columns = {"source": self.source, "target": self.target, "tag": self.tag, "features": self.features}
         return [(role, column) for role in roles if (column := columns[role]) is not None]
-
-
-def _number_or_name(text: str) -> str | int:
-    return int(text) if re.fullmatch(r"-?[0-9]+", text) else text
 
 
 FIRST_TWO = Columns()

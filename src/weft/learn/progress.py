@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
@@ -42,7 +42,6 @@ class Progress:
     best_loss: float | None = None
     stale: int = 0  # evaluations since the best
     stopped_early: bool = False
-    finished: bool = False
     log_bytes: int = 0
     processes: int = 1
     spent: dict[str, float] = field(default_factory=dict)  # seconds, by what they went to
@@ -54,4 +53,5 @@ class Progress:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Progress:
-        return cls(**{**content, "window": Window(**content["window"])})
+        known = {one.name for one in fields(cls)}  # others are of an older Weft
+        return cls(**{**{k: v for k, v in content.items() if k in known}, "window": Window(**content["window"])})

@@ -49,11 +49,6 @@ INK, FAINT = "#222222", "#d9dde3"
 COLOURS = LinearSegmentedColormap.from_list("weft", ["#ffffff", "#cfe3f2", "#6fb0d6", "#1f6fae", "#08264f"])
 
 
-def heat_map(source: Sequence[str], target: Sequence[str], weights: np.ndarray, path: Path, title: str = "") -> None:
-    """One picture of what each target symbol (T) looked at in the source (S)."""
-    heat_maps([(source, target, weights, title)], path)
-
-
 def heat_maps(panels: Sequence[Panel], path: Path) -> None:
     """Several heat maps in one picture, in reading order, in as many columns as make it a little wider than high."""
     if not panels:
