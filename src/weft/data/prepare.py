@@ -28,7 +28,7 @@ from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, Survey, place, survey
 from weft.data.tokens import Tokeniser, from_json, learn
 
-FORMAT = 5
+FORMAT = 6
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 KEEP_DAYS = 30
 
