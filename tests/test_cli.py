@@ -231,6 +231,7 @@ def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
     (["--source", "0"], ["0 is not a column", "--source"]),
     (["--features", "2", "--steps", "2"], ["target and features would both be column 2", "pairs.tsv:1", "--features"]),
     (["--init", "nowhere", "--steps", "2"], ["there is no such run folder", "nowhere"]),
+    (["--set", "data.frequency=2"], ["data.frequency", "less than or equal to 1", "(from flag)"]),
     (["--set", "data.longest=3", "--steps", "2"], ["characters, the limit is 3", "pairs.tsv:1"]),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else value)  # fmt: skip
 def test_wrong_settings_are_refused_before_a_folder_is_made(

@@ -133,10 +133,11 @@ def files_of(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
 
 
 def named_files(
-    pairs: tuple[str, ...], valid: tuple[str, ...], *layers: Layer
+    pairs: tuple[str, ...], valid: tuple[str, ...], file_layer: Layer, flag_layer: Layer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The files that are given, or where none are, those that the settings name (data.pairs, data.valid)."""
-    data = compose(*(("given", {"data": merge(layer).get("data", {})}) for layer in layers)).spec.data
+    layers = ("file", file_layer), ("flag", flag_layer)
+    data = compose(*((name, {"data": merge(layer).get("data", {})}) for name, layer in layers)).spec.data
     return pairs or data.pairs, valid or data.valid
 
 
