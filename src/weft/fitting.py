@@ -25,6 +25,7 @@ def check(spec: Spec) -> None:
             f"data.tag_at={spec.data.tag_at} places a tag, but data.tag names no column; "
             "give the tag's column with --tag, or leave data.tag_at out"
         )
+    _check_unseen(spec)
     _check_head(spec)
     _check_bridge(spec)
     _check_attention(spec)
@@ -35,6 +36,17 @@ def check(spec: Spec) -> None:
             "embed.shared=true needs source and target to be cut alike, but "
             f"source={spec.source.tokens}/{spec.source.size} and target={spec.target.tokens}/{spec.target.size}; "
             "make them equal or set embed.shared=false"
+        )
+
+
+def _check_unseen(spec: Spec) -> None:
+    sides = {"unknown": (), "kin": ("source",), "carried": ("source", "target")}[spec.data.unseen]
+    cut = {name: getattr(spec, name).tokens for name in sides}
+    other = [f"{name}.tokens={tokens}" for name, tokens in cut.items() if tokens != "characters"]
+    if other:
+        raise ValueError(
+            f"data.unseen={spec.data.unseen} is about single characters, but {' and '.join(other)}; "
+            f"set {' and '.join(f'{name}.tokens=characters' for name in sides)}, or leave data.unseen out"
         )
 
 

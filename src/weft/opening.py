@@ -22,7 +22,7 @@ from weft.data.corpus import Corpus
 from weft.data.files import sides
 from weft.data.pairs import Columns
 from weft.data.prepare import Files, Prepared
-from weft.data.tokens import Tokeniser
+from weft.data.tokens import Tokeniser, encode_pairs
 from weft.learn.folder import RunFolder, differences
 from weft.learn.report import Reporter
 from weft.settings import Clash, Composed, Layer, compose, flatten, implied_kind, merge
@@ -72,13 +72,14 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
         source, target = learn_tokenisers(prepared, composed.spec)
     if job.init:
         _check_tag(composed.spec.data, source, job.init)
+        _check_unseen(composed.spec.data, source, job.init)
         _check_known(prepared, source, target, job.init, reporter)
     corpus = prepared.corpus(source, target, composed.spec.data.invented)
     _say_notes(prepared, corpus, composed.spec, reporter)
     folder.create()
     with folder.locked():
         folder.write_tokenisers(source, target)
-        folder.write_facts(_facts(job, folder, prepared, corpus, composed.spec.data.invented))
+        folder.write_facts(_facts(job, folder, prepared, corpus, composed.spec.data))
         folder.write_candidates(_candidates(job, given, chosen, composed, prepared))
         folder.write_spec(composed.spec, composed.origins, chosen.reasons)
     _say_choices(chosen, composed, reporter)
@@ -155,8 +156,9 @@ def _inherited(init: Path, data: Data) -> Layer:
     """The parts of another run's spec that its weights fix; a tag stands where it stood."""
     spec = RunFolder(init).read_spec().model_dump(mode="json")
     kept = {name: spec[name] for name in ("source", "target", "embed", "encoder", "bridge", "decoder", "head")}
-    tag_at = spec["data"]["tag_at"]
-    return {**kept, "data": {"tag_at": tag_at}} if data.tag is not None or tag_at == "decoder" else kept
+    tag_at, unseen = spec["data"]["tag_at"], {"unseen": spec["data"]["unseen"]}
+    placed = data.tag is not None or tag_at == "decoder"
+    return {**kept, "data": {"tag_at": tag_at, **unseen} if placed else unseen}
 
 
 def _check_tag(data: Data, source: Tokeniser, init: Path) -> None:
@@ -168,16 +170,24 @@ def _check_tag(data: Data, source: Tokeniser, init: Path) -> None:
         )
 
 
+def _check_unseen(data: Data, source: Tokeniser, init: Path) -> None:
+    if data.unseen != source.unseen:
+        raise UserError(
+            f"data.unseen={data.unseen}, but the run that --init names was trained with data.unseen={source.unseen}",
+            str(init),
+            "leave data.unseen out, or start without --init",
+        )
+
+
 def learn_tokenisers(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:
     sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
-    return prepared.tokenisers(sides[0], sides[1], spec.embed.shared, spec.data.tag_at)
+    return prepared.tokenisers(sides[0], sides[1], spec.embed.shared, spec.data.tag_at, spec.data.unseen)
 
 
 def _check_known(prepared: Prepared, source: Tokeniser, target: Tokeniser, init: Path, reporter: Reporter) -> None:
     """The symbols of another run must be those of these data; a few unknown ones are told, many are refused."""
     some = list(islice(prepared.training(), 1000))
-    sides = source.encode_sources(some), target.encode_all([pair.target for pair in some])
-    for name, rows in zip(("source", "target"), sides):
+    for name, rows in zip(("source", "target"), encode_pairs(some, source, target)):
         unknown = sum(ids.count(UNKNOWN) for ids in rows) / max(1, sum(len(ids) for ids in rows))
         if unknown > 0.2:
             raise UserError(
@@ -192,7 +202,8 @@ def _check_known(prepared: Prepared, source: Tokeniser, target: Tokeniser, init:
         reporter.note(f"tags or features that {init} does not know: {' '.join(missing[:5])}")
 
 
-def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, invented: int) -> dict[str, Any]:
+def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, data: Data) -> dict[str, Any]:
+    more = data.invented or data.unseen == "carried"  # than the training pairs is in the corpus
     return {
         "weft": weft.__version__,
         "folder": str(folder.path),
@@ -200,8 +211,8 @@ def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, inve
         "valid": _absolute(job.valid),
         "fingerprint": prepared.fingerprint,
         "valid_fingerprint": prepared.valid_fingerprint,
-        "training_pairs": sum(1 for _ in prepared.training()) if invented else len(corpus),
-        "invented_pairs": invented,
+        "training_pairs": sum(1 for _ in prepared.training()) if more else len(corpus),
+        "invented_pairs": data.invented,
         "valid_pairs": len(prepared.valid),
         "source_tabs": "\t" in prepared.survey.source.characters,
         "init": os.path.abspath(job.init) if job.init else None,

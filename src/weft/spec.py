@@ -48,6 +48,8 @@ class Data(Part):
     """Pairs to make up from the training pairs: what a source and its target share gets other letters in both."""
     frequency: Annotated[float, Field(ge=0, le=1)] = 1.0
     """A source that n rows have is learned from n to this power times in a pass, its rows by chance; 1: every row."""
+    unseen: Literal["unknown", "kin", "carried"] = "unknown"
+    """Characters of a source that training never had: unknown, read as kin (ÿ as y), or carried over as they are."""
     on_bad_line: Literal["stop", "skip"] = "stop"
     """What a row that cannot be used does (--on-bad-line)."""
     longest: Count = 20_000

@@ -61,6 +61,7 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
             each = partial(clock.each, choices.layer, given)
             size.members(choices, _known(family), clock.cores if clock.apart else 1, each)
     _selection(choices, running=sides[1] in SUBWORDS)
+    symbols.unseen(choices, survey, sides, given)
     symbols.limits(choices, survey, sides)
     _drop_given(choices, given)
     return choices

@@ -18,6 +18,8 @@ FEWEST_LINES = 8  # in a batch, of typical length
 LARGEST_BATCH = 8192  # symbols, that long lines ask for
 FEW = 5000  # pairs that show it; fewer are filled up with pairs that are made up
 AGAIN = 0.3  # of the rows, repeated: above this frequent sources would take most of the time
+KEPT = 0.35  # of rare characters, in the target: above this it is told where a character never seen goes
+MANY = 100_000  # pairs, after which one that was never seen will hardly come
 EVEN = 0.5  # the power of their frequency that such sources are learned from by
 
 
@@ -135,6 +137,18 @@ def even(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
     again = survey.relation.again
     if again >= AGAIN and "frequency" not in given.get("data", {}):
         choices.set("data.frequency", EVEN, f"{again:.0%} of the rows repeat others: rare sources have more to teach")
+
+
+def unseen(choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any]) -> None:
+    """What is done about characters that training never had (docs/LOG.md, "Characters never seen")."""
+    if sides[0] != "characters" or "unseen" in given.get("data", {}):
+        return
+    kept = survey.relation.kept
+    if sides[1] == "characters" and kept >= KEPT and survey.pairs < MANY:
+        why = f"{kept:.0%} of rare characters stand in the target, too: those never seen are carried over"
+        choices.set("data.unseen", "carried", why)
+    else:
+        choices.set("data.unseen", "kin")
 
 
 def limits(choices: Choices, survey: Survey, sides: list[str]) -> None:

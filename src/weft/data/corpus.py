@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from weft.core.pair import END, Pair
 from weft.data.batches import Plan, Thinning, plan
-from weft.data.tokens import Tokeniser
+from weft.data.tokens import Tokeniser, encode_pairs
 
 if TYPE_CHECKING:
     from weft.core.kinds import Batch
@@ -193,8 +193,9 @@ def _write_sides(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, fo
     count = 0
     with _Writer(folder, "source", kind) as sources, _Writer(folder, "target", kind) as targets:
         for chunk in _chunks(pairs):
-            sources.add(source.encode_sources(chunk))
-            targets.add(target.encode_all([pair.target for pair in chunk]))
+            read, written = encode_pairs(chunk, source, target)
+            sources.add(read)
+            targets.add(written)
             count += len(chunk)
     return count
 

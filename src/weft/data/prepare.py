@@ -20,15 +20,16 @@ from typing import Any, Literal
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
+from weft.data import invent, strangers
 from weft.data.corpus import Corpus, is_corpus, write_corpus
 from weft.data.files import size_of
 from weft.data.formats import kind_of
-from weft.data.invent import WAY, with_invented
 from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
+from weft.data.strangers import STAND_INS
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, Survey, place, survey
 from weft.data.tokens import Tokeniser, from_json, learn
 
-FORMAT = 6
+FORMAT = 7
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 KEEP_DAYS = 30
 
@@ -119,35 +120,41 @@ class Prepared:
         return (p for p in self._read(doing, self.files.pairs, Reading()) if place(p) >= below)
 
     def tokenisers(
-        self, source: tuple[str, int], target: tuple[str, int], shared: bool, tag_at: str = "start"
+        self,
+        source: tuple[str, int],
+        target: tuple[str, int],
+        shared: bool,
+        tag_at: str = "start",
+        unseen: str = "unknown",
     ) -> tuple[Tokeniser, Tokeniser]:
         """Tokenisers (kind, size) learned on the training pairs; shared: one for both sides.
 
-        A tag that the decoder reads is a symbol of the target, too.
+        A tag that the decoder reads is a symbol of the target, too, and so are stand-ins.
         """
-        prompted = tag_at == "decoder"
-        folder = self.folder / f"tokens-{_digest([source, target, shared, prompted])}"
+        prompted, more = tag_at == "decoder", STAND_INS if unseen == "carried" else ""
+        folder = self.folder / f"tokens-{_digest([source, target, shared, prompted, more])}"
         paths = folder / "source.json", folder / "target.json"
         if not all(path.exists() for path in paths):
             folder.mkdir(exist_ok=True)
-            for path, made in zip(paths, self._learn(source, target, shared, prompted), strict=True):
+            for path, made in zip(paths, self._learn(source, target, shared, prompted, more), strict=True):
                 _write(path, made.to_json())
         loaded = [from_json(path.read_text(encoding="utf-8"), str(path)) for path in paths]
         for made in loaded:
-            made.tag_at = tag_at
+            made.tag_at, made.unseen = tag_at, unseen
         return loaded[0], loaded[1]
 
     def _learn(
-        self, source: tuple[str, int], target: tuple[str, int], shared: bool, prompted: bool
+        self, source: tuple[str, int], target: tuple[str, int], shared: bool, prompted: bool, more: str
     ) -> tuple[Tokeniser, Tokeniser]:
+        """`more` are characters that both sides have besides those of the pairs."""
         marks = self.survey.marks
         if shared:
-            both = chain(self._texts("source", source[0]), self._texts("target", source[0]))
+            both = chain(self._texts("source", source[0]), self._texts("target", source[0]), [more])
             one = learn(*source, both, marks)
             return one, one
         return (
-            learn(*source, self._texts("source", source[0]), marks),
-            learn(*target, self._texts("target", target[0]), marks if prompted else ()),
+            learn(*source, chain(self._texts("source", source[0]), [more]), marks),
+            learn(*target, chain(self._texts("target", target[0]), [more]), marks if prompted else ()),
         )
 
     def _texts(self, side: Literal["source", "target"], kind: str) -> Iterator[str]:
@@ -157,13 +164,16 @@ class Prepared:
         return (pair.source if side == "source" else pair.target for pair in pairs)
 
     def corpus(self, source: Tokeniser, target: Tokeniser, invented: int = 0) -> Corpus:
-        """The training pairs, encoded, and so many that are made up from them."""
-        key = [source.to_json(), target.to_json(), *([invented, WAY] if invented else [])]
-        folder = self.folder / f"corpus-{_digest(key)}"
+        """The training pairs, encoded, and so many that are made up from them; of some, characters are hidden."""
+        carried = source.unseen == "carried"
+        ways = [*([invented, invent.WAY] if invented else []), *([strangers.WAY] if carried else [])]
+        folder = self.folder / f"corpus-{_digest([source.to_json(), target.to_json(), *ways])}"
         if is_corpus(folder):
             return Corpus(folder)
         pairs = self.training("encoding")
-        return write_corpus(with_invented(list(pairs), invented) if invented else pairs, source, target, folder)
+        if invented:
+            pairs = invent.with_invented(list(pairs), invented)
+        return write_corpus(strangers.with_hidden(pairs) if carried else pairs, source, target, folder)
 
     def repeats(self) -> int:
         """How many validation pairs are training pairs too."""

@@ -29,6 +29,7 @@ class Relation:
     in_order: float = 0.0  # of neighbours in a target: those that come from the source in its order
     ambiguous: float = 0.0  # of rows: those whose source has another target, too
     again: float = 0.0  # of rows: those that were there before, source and target
+    kept: float = 0.0  # of rare characters of a source: those that its target has, too
 
 
 class Related:
@@ -62,6 +63,7 @@ class Related:
             in_order(some),
             ambiguous=sum(answers.total() for answers in found if len(answers) > 1) / rows,
             again=1 - sum(len(answers) for answers in found) / rows,
+            kept=kept(some),
         )
 
 
@@ -70,6 +72,17 @@ def copied(pairs: Sequence[Pair]) -> float:
         LCSseq.similarity(p.source[:LONGEST], p.target[:LONGEST]) / len(p.target[:LONGEST]) for p in pairs if p.target
     ]
     return sum(shares) / max(1, len(shares))
+
+
+def kept(pairs: Sequence[Pair]) -> float:
+    """The mean over the rarest third of the sources' characters, of the share of different pairs that keep each."""
+    have, keep = Counter[str](), Counter[str]()
+    for pair in set(pairs):
+        there = set(pair.source[:LONGEST])
+        have.update(there)
+        keep.update(there & set(pair.target))
+    rare = sorted(have, key=lambda character: (have[character], character))[: -(-len(have) // 3)]
+    return sum(keep[character] / have[character] for character in rare) / max(1, len(rare))
 
 
 def copied_words(pairs: Sequence[Pair]) -> float:

@@ -3,7 +3,8 @@
 Ids 0–3 are PAD, UNKNOWN, START and END; then come the marks (tags and features of the data), then the symbols of text.
 `words` are split at single spaces, so that even double spaces come back. `bpe` and `unigram` work on bytes (after
 Radford 2019), so every text can be written. What `characters` and `words` never saw becomes UNKNOWN, which is read
-like any symbol, is never written by a search, and shows as � when decoded.
+like any symbol, is never written by a search, and shows as � when decoded; `strangers.py` has what else characters of a
+source can become.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 from weft.core.errors import UserError
 from weft.core.pair import SPECIALS, UNKNOWN, Pair
+from weft.data.strangers import Strangers
 
 FORMAT = 1
 LOST = "�"
@@ -30,6 +32,7 @@ class Tokeniser(ABC):
 
     kind: str
     tag_at = "start"  # where a source has its tag: "start", "end", or "decoder" (in front, to be taken by the decoder)
+    unseen = "unknown"  # what becomes of a source's characters that training never had: "unknown", "kin", "carried"
 
     def __init__(self, marks: Sequence[str]) -> None:
         self.marks = list(marks)
@@ -63,8 +66,12 @@ class Tokeniser(ABC):
 
     def encode_sources(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """The source side: the tag (unless it stands at the end), the features, then the text."""
-        texts = self.encode_all([pair.source for pair in pairs])
+        texts = self.encode_all([self.strangers.hide(pair).source for pair in pairs])
         return [self._with_marks(pair, ids) for pair, ids in zip(pairs, texts)]
+
+    @cached_property
+    def strangers(self) -> Strangers:
+        return Strangers(self.unseen, frozenset(self.symbols) if self.unseen != "unknown" else frozenset())
 
     def _with_marks(self, pair: Pair, ids: list[int]) -> list[int]:
         if not self.marks and self.tag_at != "decoder":
@@ -94,7 +101,7 @@ class Tokeniser(ABC):
 
     def to_json(self) -> str:
         content = {"format": FORMAT, "kind": self.kind, "specials": SPECIALS, "marks": self.marks}
-        content |= {"tag_at": self.tag_at, **self._content()}
+        content |= {"tag_at": self.tag_at, "unseen": self.unseen, **self._content()}
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
     def save(self, path: Path) -> None:
@@ -249,7 +256,8 @@ def from_json(text: str | bytes, where: str) -> Tokeniser:
 
 def _loaded(content: dict[str, Any]) -> Tokeniser:
     made = _of_kind(content)
-    made.tag_at = content.get("tag_at", "start")  # runs of an older Weft do not say it
+    made.tag_at = content.get("tag_at", "start")  # runs of an older Weft do not say it, nor the next
+    made.unseen = content.get("unseen", "unknown")
     return made
 
 
@@ -264,6 +272,14 @@ def _of_kind(content: dict[str, Any]) -> Tokeniser:
     if kind not in SUBWORDS:
         raise ValueError(f"kind {kind!r}")
     return Subwords(kind, json.dumps(content["model"]), marks)
+
+
+def encode_pairs(
+    pairs: Sequence[Pair], source: Tokeniser, target: Tokeniser
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Both sides; a character that the source's tokeniser carries over is the same stand-in in both."""
+    hidden = [source.strangers.hide(pair) for pair in pairs]
+    return source.encode_sources(hidden), target.encode_all([pair.target for pair in hidden])
 
 
 def marks_of(pair: Pair) -> list[str]:

@@ -28,7 +28,7 @@ from weft.spec import Spec
 
 SIDES = ("encoder", "decoder")
 WITH_KINDS = ("embed.positions",)  # what the autopilot chooses by the kinds of the sides,
-WITH_TOKENS = ("source.size", "target.size", "embed.shared", "search.longest_ratio")  # and by how they are cut
+WITH_TOKENS = ("source.size", "target.size", "embed.shared", "search.longest_ratio", "data.unseen")  # and by their cut
 
 # what is compared is one model, unless the user says otherwise; what goes with some decoders only is chosen for none
 ONLY_ALONE = ("train.members", "bridge.give", "decoder.attention.moves")

@@ -88,7 +88,7 @@ def _check_key(key: str) -> None:
     if key in FIXED:
         what = f"{key} cannot be varied: it is the same for all that are compared"
         raise UserError(what, f"--vary {key}", f"set it with {FIXED[key]}")
-    if key.split(".")[0] == "data" and key not in ("data.tag_at", "data.frequency"):
+    if key.split(".")[0] == "data" and key not in ("data.tag_at", "data.frequency", "data.unseen"):
         what = f"{key} cannot be varied: all are trained and scored on the same pairs"
         raise UserError(what, f"--vary {key}", "compare two data sets by a comparison of each")
 

@@ -13,7 +13,8 @@ import torch
 from weft.core.kinds import Batch, Emission
 from weft.core.pair import Pair
 from weft.data.batches import by_length
-from weft.data.tokens import Tokeniser
+from weft.data.strangers import Strangers
+from weft.data.tokens import Tokeniser, encode_pairs
 from weft.learn.objectives import CrossEntropy, Ctc
 from weft.nn.model import Aligned, Model
 from weft.nn.packed import packed
@@ -57,11 +58,11 @@ class Validator:
     targets: list[list[int]]
     tokeniser: Tokeniser  # the target's
     batch_tokens: int
+    strangers: Strangers  # of the sources
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], source: Tokeniser, target: Tokeniser, batch_tokens: int) -> Validator:
-        encoded = source.encode_sources(pairs), target.encode_all([pair.target for pair in pairs])
-        return cls(list(pairs), *encoded, target, batch_tokens)
+        return cls(list(pairs), *encode_pairs(pairs, source, target), target, batch_tokens, source.strangers)
 
     def part(self, count: int) -> Validator:
         """The same on at most `count` pairs, evenly spread."""
@@ -94,7 +95,8 @@ class Validator:
             with packed(model):
                 found = decode(cast(Searched, model), self.sources, plan, device, longest=longest, tick=tick)
                 metrics = self.forced(model, device)
-            outputs = [self.tokeniser.decode(best[0].ids) for best in found]
+            said = [self.tokeniser.decode(best[0].ids) for best in found]
+            outputs = [self.strangers.restore(pair.source, text) for pair, text in zip(self.pairs, said)]
             metrics |= score(outputs, [[pair.target] for pair in self.pairs])
         finally:
             model.train(training)

@@ -6,7 +6,7 @@ import html
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from weft.core.errors import UserError
 from weft.core.kinds import Batch, Hypothesis
 from weft.core.pair import UNKNOWN, Pair
 from weft.core.trace import trace
-from weft.data.tokens import Tokeniser, marks_of
+from weft.data.tokens import Tokeniser, encode_pairs, marks_of
 from weft.learn import checkpoint, snapshot
 from weft.learn.folder import RunFolder
 from weft.learn.model import model_of
@@ -155,7 +155,7 @@ class Predictor:
         made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
         for place, hypotheses in found:
             source = pairs[asked[place]].source
-            made[asked[place]] = Prediction(source, tuple(self._output(h) for h in hypotheses))
+            made[asked[place]] = Prediction(source, tuple(self._output(source, h) for h in hypotheses))
         return made
 
     def _sources(self, pairs: Sequence[Pair]) -> list[Source]:
@@ -184,13 +184,17 @@ class Predictor:
         """Of the models together, given the right symbols so far: `loss` and `accuracy`."""
         everyone = (self, *self.others)
         sources = [p.source.encode_sources(pairs) for p in everyone]
-        targets, tokens = self.target.encode_all([pair.target for pair in pairs]), self.spec.train.batch_tokens
+        targets, tokens = encode_pairs(pairs, self.source, self.target)[1], self.spec.train.batch_tokens
         return teacher_forced([p.model for p in everyone], sources, targets, self.target, tokens, self.device)
 
-    def _output(self, hypothesis: Hypothesis) -> Output:
-        names = (*self.target.show(hypothesis.ids), "<end>")
-        text, each = self.target.decode(hypothesis.ids), hypothesis.token_scores
+    def _output(self, source: str, hypothesis: Hypothesis) -> Output:
+        names = (*self._shown(source, self.target, hypothesis.ids), "<end>")
+        text = self.source.strangers.restore(source, self.target.decode(hypothesis.ids))
+        each = hypothesis.token_scores
         return Output(text, hypothesis.score, hypothesis.log_prob if each else math.nan, names, each)
+
+    def _shown(self, source: str, tokeniser: Tokeniser, ids: Iterable[int]) -> list[str]:
+        return [self.source.strangers.restore(source, name) for name in tokeniser.show(ids)]
 
     @torch.inference_mode()
     def alignment(self, pair: Pair, target: str) -> tuple[list[str], list[str], npt.NDArray[np.float32]]:
@@ -198,8 +202,7 @@ class Predictor:
 
         A Transformer's weights are the mean over the heads of its last block.
         """
-        sources, targets = self.source.encode_sources([pair]), [self.target.encode(target)]
-        batch = Batch.of(sources, targets).to(self.device)
+        batch = Batch.of(*encode_pairs([replace(pair, target=target)], self.source, self.target)).to(self.device)
         with trace() as seen:
             self.model(batch)
         if not seen["decode.cross"]:
@@ -209,8 +212,9 @@ class Predictor:
                 "train one with an attention score",
             )
         read = batch.source[0, 1 if isinstance(self.model, Seq2Seq) and self.model.prompted else 0 :]
-        names = self.source.show(read.tolist()), self.target.show(batch.wanted[0].tolist())
-        return *names, _weights(seen["decode.cross"], len(names[1]))
+        sides = (self.source, read), (self.target, batch.wanted[0])
+        names = [self._shown(pair.source, tokeniser, ids.tolist()) for tokeniser, ids in sides]
+        return names[0], names[1], _weights(seen["decode.cross"], len(names[1]))
 
 
 def _weights(noted: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
