@@ -16,7 +16,10 @@ import sys
 import time
 from pathlib import Path
 
+from corpus import data_folder
+
 BENCH = Path(__file__).parent
+DATA = ("multi30k", "g2p_sigmorphon2020")
 MODELS = BENCH.parent / ".bench/models"
 QUICK_FOLDER = BENCH.parent / ".bench/quick"
 QUESTIONS = (  # in order: decoding needs the models that ten_minutes trains
@@ -56,6 +59,13 @@ def ask(name: str, more: list[str], environment: dict[str, str]) -> tuple[bool, 
     return code == 0, f"{name}: {f'failed ({code})' if code else 'done'}, {time.monotonic() - began:.0f} s"
 
 
+def _check_data() -> None:
+    """What all questions need, before five environments are installed."""
+    missing = [name for name in DATA if not (data_folder() / name).is_dir()]
+    if missing:
+        sys.exit(f"{' and '.join(missing)} not found in {data_folder()}: name the folder that has them in WEFT_DATA")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
@@ -64,6 +74,7 @@ def main() -> None:
     )
     parser.add_argument("--dry", action="store_true", help="only say what would be run")
     options = parser.parse_args()
+    _check_data()
     questions, environment = asked(options.quick, options.first), dict(os.environ)
     if options.dry:
         print("\n".join(" ".join(["python", f"bench/{name}.py", *more]) for name, more in questions.items()))

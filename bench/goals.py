@@ -78,8 +78,8 @@ def training_goals(found: Mapping[tuple[Any, ...], Line]) -> list[Goal]:
 
 
 def bleu_goals(found: Mapping[tuple[Any, ...], Line]) -> list[Goal]:
-    """Only what had ten minutes counts: a quick run gives less."""
-    bleu = {key[:2]: line["bleu"] for key, line in found.items() if key[2] == 10 and line.get("bleu") is not None}
+    """Only what had ten minutes and two cores counts: others give less."""
+    bleu = {key[:2]: line["bleu"] for key, line in found.items() if key[2:] == (10, 2) and line.get("bleu") is not None}
     peers = [score for (model, system), score in bleu.items() if model == "transformer" and system != "weft"]
 
     def goal(what: str, model: str, asked: float | None, beyond: float) -> Goal:

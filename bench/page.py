@@ -105,7 +105,7 @@ def words(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
 
 
 def ten_minutes(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
-    found = newest(lines, "ten minutes", "model", "system", "minutes")
+    found = newest(lines, "ten minutes", "model", "system", "minutes", "threads")
     if not found:
         return NOTHING, bleu_goals(found)
     rows = [
@@ -113,11 +113,13 @@ def ten_minutes(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
             shown(system),
             model,
             told(minutes, "g"),
-            told(line["threads"]),
+            told(threads),
             told(line["updates"]),
             told(line["bleu"], ".1f"),
         ]
-        for (model, system, minutes), line in sorted(found.items(), key=lambda item: -(item[1].get("bleu") or 0))
+        for (model, system, minutes, threads), line in sorted(
+            found.items(), key=lambda item: -(item[1].get("bleu") or 0)
+        )
     ]
     text = table(["toolkit", "model", "minutes", "cores", "updates", "BLEU"], rows, left=2)
     return f"{when(found.values())}\n\n{text}", bleu_goals(found)

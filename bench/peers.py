@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from corpus import BENCH
+from timing import THREADS
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = BENCH / "env"
-THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
 NOT_INSTALLED = "not installed"
 
 

@@ -241,7 +241,7 @@ def make(task: str, name: str, options: argparse.Namespace) -> dict[str, Any]:
     return {
         "task": task, "set": name, "budget": budget, "settings": options.set, "seed": options.seed,
         "metric": TASKS[task].metric, "score": round(score, 2), **also, "parameters": final["parameters"],
-        "pairs": found["n"], "steps": final["steps"], "seconds": trained, "threads": options.threads,
+        "pairs": found["n"], "steps": final["steps"], "seconds": trained, "threads": options.threads or os.cpu_count(),
         "at": time.strftime("%Y-%m-%d %H:%M"), "commit": commit(),
     }  # fmt: skip
 
@@ -345,7 +345,7 @@ def main() -> None:
                 return
             try:
                 line = make(task, name, options)
-            except Failed as failure:
+            except (Failed, OSError, ValueError) as failure:  # data that are not there or not as they should be
                 print(f"{task}/{name}: {failure}", flush=True)
                 return
             with RESULTS.open("a", encoding="utf-8") as file:

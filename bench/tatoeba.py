@@ -19,6 +19,7 @@ import peers
 import sacrebleu
 from quality import RESULTS
 from ten_minutes import BATCH_TOKENS
+from timing import THREADS
 
 PEER, FOLDER = "joeynmt", corpus.BENCH / "tatoeba"
 FILES = {"train": "train", "val": "dev", "test": "test"}
@@ -54,7 +55,7 @@ def main() -> None:
     line = {
         "task": "tatoeba", "set": "en-fr", "budget": f"{options.minutes:g}m", "peer": PEER,
         "score": round(float(sacrebleu.corpus_bleu(said, [wanted]).score), 2), "steps": trained["updates"],
-        "threads": peers.THREADS, "at": time.strftime("%Y-%m-%d %H:%M"),
+        "threads": THREADS, "at": time.strftime("%Y-%m-%d %H:%M"),
     }  # fmt: skip
     with RESULTS.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")

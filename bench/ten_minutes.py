@@ -23,7 +23,7 @@ from typing import Any
 import corpus
 import peers
 import sacrebleu
-from timing import matrix_speed, record, table
+from timing import THREADS, matrix_speed, record, table
 from training import PIECES, SETTINGS, TRANSFORMER, multi30k, weft_train
 
 MODELS = corpus.BENCH / "models"
@@ -79,8 +79,9 @@ def bleu(texts: list[str], data: Path) -> float:
 def result(model: str, system: str, options: argparse.Namespace) -> dict[str, Any]:
     """Train and judge; what is known already is read."""
     minutes, data = min(options.minutes, MOST.get(model, options.minutes)), options.data
-    kept = folder_of(model, system).with_suffix(".json")
-    if kept.exists() and (known := json.loads(kept.read_text(encoding="utf-8")))["minutes"] == minutes:
+    kept, asked = folder_of(model, system).with_suffix(".json"), {"minutes": minutes, "threads": THREADS}
+    known: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    if known and {**known, **asked} == known:
         return known
     speed, trained = matrix_speed(), train(model, system, minutes * 60, data)
     if trained is None:
@@ -92,7 +93,7 @@ def result(model: str, system: str, options: argparse.Namespace) -> dict[str, An
     found = {"minutes": minutes, "updates": trained["updates"], "bleu": bleu(texts, data), "gflops": speed}
     found |= {"peak_megabytes": trained["peak_megabytes"], "tokens_per_second": trained["windows"]}
     record("ten minutes", model=model, system=system, **found)
-    kept.write_text(json.dumps(found) + "\n", encoding="utf-8")
+    kept.write_text(json.dumps({**found, **asked}) + "\n", encoding="utf-8")
     return found
 
 

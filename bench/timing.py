@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))  # of all that is measured, peers and products alike
+torch.set_num_threads(THREADS)
 RESULTS = Path(os.environ.get("WEFT_BENCH_RESULTS", Path(__file__).parent / "results.jsonl"))
 
 

@@ -110,6 +110,17 @@ class Run:
                 )
         return pair
 
+    def _check_marks(self, pairs: Sequence[Pair]) -> None:
+        """Without the tag or the features that it was trained with, a run would be judged on what it cannot know."""
+        data = self.spec.data
+        for name, there in (("tag", data.tag), ("features", data.features)):
+            if there is not None and not any(pair.tag if name == "tag" else pair.features for pair in pairs):
+                raise UserError(
+                    f"this run was trained with {name}, and no pair has any",
+                    str(self.path),
+                    f"name their column with --{name}, or give weft.Pair(…, {name}=…)",
+                )
+
     def search(self, changes: Mapping[str, Any] | None = None) -> Search:
         """The run's way of searching, with changes."""
         return compose(("run", self.spec.model_dump()), ("flag", {"search": dict(changes or {})})).spec.search
@@ -130,6 +141,7 @@ class Run:
         pairs = listed_pairs(pairs) or []
         if not pairs:
             raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
+        self._check_marks(pairs)
         found = self.predictor.evaluate(pairs, self.predictor.plan(self.search(search)), tick)
         return Evaluation(found.metrics, found.pairs, found.outputs, signatures([[pair.target] for pair in pairs]))
 

@@ -66,6 +66,7 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
     chosen = job.chosen or choose(prepared.survey, given, speed_for(asked), pace_for(asked))
     layers = (("autopilot", chosen.layer), ("init", inherited), ("file", job.file_layer), ("flag", job.flag_layer))
     composed = compose(*layers, ("flag", _data_layer(job)))
+    _check_length(composed.spec)
     if job.init:
         source, target = RunFolder(job.init).read_tokenisers()
     else:
@@ -84,6 +85,12 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
         folder.write_spec(composed.spec, composed.origins, chosen.reasons)
     _say_choices(chosen, composed, reporter)
     return Ready(composed.spec, source, target, corpus, prepared)
+
+
+def _check_length(spec: Spec) -> None:
+    if (spec.train.budget_seconds, spec.train.steps, spec.train.epochs) == (None, None, None):
+        what = "the settings take away how long to train (steps, epochs or budget_seconds is null)"
+        raise UserError(what, "settings train", "say it: --budget 10m, --steps N or --epochs N")
 
 
 def _candidates(
@@ -136,9 +143,15 @@ def files_of(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
 def named_files(
     pairs: tuple[str, ...], valid: tuple[str, ...], file_layer: Layer, flag_layer: Layer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files that are given, or where none are, those that the settings name (data.pairs, data.valid)."""
+    """The files that are given, or where none are, those that the settings name (data.pairs, data.valid).
+
+    A settings file that names other pairs than are given has validation pairs of those, not of these.
+    """
     layers = ("file", file_layer), ("flag", flag_layer)
-    data = compose(*((name, {"data": merge(layer).get("data", {})}) for name, layer in layers)).spec.data
+    trees = [(name, {"data": merge(layer).get("data", {})}) for name, layer in layers]
+    data = compose(*trees).spec.data
+    if pairs and (named := trees[0][1]["data"]).get("pairs") and "valid" not in trees[1][1]["data"]:
+        data = data.model_copy(update={"valid": () if _absolute(pairs) != list(named["pairs"]) else data.valid})
     return pairs or data.pairs, valid or data.valid
 
 

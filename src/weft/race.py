@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from weft.core.errors import Interrupted, WeftError
+from weft.core.errors import WentAstray
 from weft.learn.folder import RunFolder
 from weft.learn.loop import Trainer
 from weft.learn.report import Reporter, clock
@@ -25,7 +25,7 @@ from weft.settings import Composed, compose
 from weft.spec import Spec
 
 SHARE = 0.15  # of the budget, for all candidates together
-PAIRS = 200  # to validate on
+PAIRS = 200  # to validate on, at most
 RESULT = "result.json"
 
 
@@ -70,9 +70,7 @@ def _hold(
         one = _opened(_trial(candidate.composed.spec, seconds), candidate, ready, folder, own)
         try:
             trainer = train(one, own, Among(reporter, number - 1, len(candidates), seconds))
-        except Interrupted:
-            raise
-        except WeftError as error:  # it went astray; the run itself may do well
+        except WentAstray as error:  # the run itself may do well
             if number == len(candidates) and all(map(math.isinf, losses)):
                 raise
             reporter.note(f"{candidate.name} is out: {error.what}")
@@ -91,7 +89,8 @@ def _hold(
 
 def _trial(spec: Spec, seconds: float) -> Spec:
     """The same for a short time, judged once."""
-    own = {"budget_seconds": seconds, "members": 1, "evaluations": 1, "valid_pairs": PAIRS}
+    pairs = min(PAIRS, max(20, spec.train.valid_pairs // 5))
+    own = {"budget_seconds": seconds, "members": 1, "evaluations": 1, "valid_pairs": pairs}
     return spec.model_copy(update={"train": spec.train.model_copy(update=own)})
 
 

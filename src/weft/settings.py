@@ -19,6 +19,7 @@ from weft.core.errors import UserError, did_you_mean
 from weft.spec import Spec
 
 Layer = dict[str, Any]
+LENGTHS = ("budget_seconds", "steps", "epochs")  # of training
 
 
 class Clash(UserError):
@@ -40,7 +41,11 @@ def compose(*layers: tuple[str, Layer]) -> Composed:
     for name, layer in layers:
         layer = _with_kinds(_nested(layer), merged)
         _drop_other_family(layer, merged, origins)
+        for key in _drop_other_lengths(layer, merged):
+            origins.pop(key, None)
         for key, value in flatten(layer):
+            if value is None and origins.get(key) == "autopilot":
+                continue  # null leaves it open
             put(merged, key, value)
             origins[key] = name
     try:
@@ -120,9 +125,21 @@ def merge(*layers: Mapping[str, Any]) -> Layer:
     """One nested dictionary of all, the later over the earlier."""
     merged: Layer = {}
     for layer in layers:
+        _drop_other_lengths(_nested(dict(layer)), merged)
         for key, value in flatten(layer):
             put(merged, key, value)
     return merged
+
+
+def _drop_other_lengths(layer: Layer, merged: Layer) -> list[str]:
+    """How long to train is said once: what a layer says of it takes the place of all that was said before."""
+    train, before = layer.get("train"), merged.get("train")
+    if not isinstance(train, dict) or not isinstance(before, dict) or all(train.get(key) is None for key in LENGTHS):
+        return []
+    dropped = [key for key in LENGTHS if key in before]
+    for key in dropped:
+        del before[key]
+    return [f"train.{key}" for key in dropped]
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

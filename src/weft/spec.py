@@ -242,6 +242,8 @@ class Train(Part):
     """Updates to make instead (--steps)."""
     epochs: Annotated[float, Field(gt=0)] | None = None
     """Passes over the data to make instead (--epochs)."""
+    most_passes: Annotated[float, Field(ge=0)] = 0.0
+    """Of a budget of time: the most passes over the data that a model makes; 0: as many as there is time for."""
     batch_tokens: Annotated[int, Field(ge=16)] = 4096
     """The most symbols a batch holds on its longer side, padding included."""
     rate: Annotated[float, Field(gt=0, lt=10)] = 0.002

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from weft import race
-from weft.core.errors import UserError
+from weft.core.errors import UserError, WentAstray
 from weft.core.memory import give_back
 from weft.data.files import settle, sides
 from weft.learn import checkpoint, snapshot
@@ -118,8 +118,9 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, jo
     if members == 1:
         trainer = _train_one(ready, folder, reporter, world, _begun_from(folder) or race.winner(folder))
     else:
-        if world.first:
-            _make_members(ready, folder, at_once)
+        with world.first_alone():
+            if world.first:
+                _make_members(ready, folder, at_once)
         mine, *others = shares(members, at_once)
         how = f"{at_once} side by side" if at_once > 1 else "one after the other"
         reporter.note(f"{members} models, which predict together, are trained {how}; this tells of the first")
@@ -165,7 +166,12 @@ def _train_some(
         own = replace(ready, spec=_own_spec(ready.spec, number, folder))
         with _locked_by_first(member, world, PATIENCE) if number > 1 else nullcontext():
             begun = init or (race.winner(folder) if number == 1 else None)
-            trainers.append(_train_one(own, member, told, world, begun))
+            try:
+                trainers.append(_train_one(own, member, told, world, begun))
+            except WentAstray as error:
+                if number == 1:
+                    raise
+                reporter.note(f"model {number} went astray, and stays as it was at its best: {error.what}")
     return trainers
 
 

@@ -39,12 +39,14 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
     seconds = _budget(choices, given)
     both = {"source": survey.source, "target": survey.target}
     sides = [symbols.side(choices, name, found, survey.pairs, given) for name, found in both.items()]
+    sides = symbols.running(choices, survey, sides, given)
     if symbols.are_pieces(sides):
         symbols.pieces(choices, survey, sides, given)
     family = _family(given, sides)
     invented = symbols.invent(choices, survey, sides, given) if family == "recurrent" else 0
     typical = symbols.typical(choices, survey, sides, given)
     symbols.even(choices, survey, given)
+    symbols.validation(choices, typical, seconds)
     counts = [(survey.pairs + invented) * length for length in typical.lengths]
     clock = None if speed is None else _clock(seconds, speed, pace, given, typical, counts[1])
     few = 1536.0 if family == "transformer" else min(512.0, max(256.0, max(counts) // UPDATES))
@@ -57,9 +59,10 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
         passes = _recurrent(choices, given, clock, counts[1])
     if passes is not None and clock is not None and not {"steps", "epochs"} & set(given.get("train", {})):
         size.say_if_short(choices, passes)
-        if not by_ctc(given) and "members" not in given.get("train", {}):
-            each = partial(clock.each, choices.layer, given)
+        each = partial(clock.each, choices.layer, given)
+        if not by_ctc(given) and "members" not in given.get("train", {}) and seconds >= size.SHORTEST_OF_SEVERAL:
             size.members(choices, _known(family), clock.cores if clock.apart else 1, each)
+        size.enough(choices, given, seconds, each)
     _selection(choices, running=sides[1] in SUBWORDS)
     symbols.unseen(choices, survey, sides, given)
     symbols.limits(choices, survey, sides)
@@ -77,12 +80,6 @@ class Clock:
     pace: Pace
     typical: Typical
     symbols: float  # of all targets together
-
-    def passes(self, layer: Layer, given: Mapping[str, Any], several: bool = False) -> float | None:
-        """How many times a model sees the data, or `several` do in all, one a core; None where settings clash."""
-        models = self.cores if several and self.apart else 1
-        each = self.each(layer, given, models)
-        return None if each is None else models * each
 
     def each(self, layer: Layer, given: Mapping[str, Any], models: int) -> float | None:
         """How many times each of so many models sees the data; None where settings clash."""
@@ -110,9 +107,7 @@ def _budget(choices: Choices, given: Mapping[str, Any]) -> float:
     train = given.get("train", {})
     if not {"budget_seconds", "steps", "epochs"} & set(train):
         choices.set("train.budget_seconds", DEFAULT_BUDGET_SECONDS, "no --budget, --steps or --epochs was given")
-    seconds = train.get("budget_seconds", DEFAULT_BUDGET_SECONDS)
-    choices.set("train.valid_pairs", int(min(1000, max(50, 3 * float(seconds)))))
-    return float(seconds)
+    return float(train.get("budget_seconds", DEFAULT_BUDGET_SECONDS))
 
 
 def _said(given: Mapping[str, Any]) -> Layer:
@@ -146,7 +141,7 @@ def _transformer(
         width, passes = size.TRANSFORMER.widths[1], None
     else:
         width, passes = size.width(
-            size.TRANSFORMER, count, lambda w: clock.passes(merge(choices.layer, _shape(given, w)), given)
+            size.TRANSFORMER, count, lambda w: clock.each(merge(choices.layer, _shape(given, w)), given, 1)
         )
     why = "" if _asked(given) else "running text is learned best by a Transformer"
     for key, value in flatten(_shape(given, width)):
@@ -179,7 +174,7 @@ def _rates(choices: Choices, given: Mapping[str, Any], width: int) -> None:
 
 
 def _recurrent(choices: Choices, given: Mapping[str, Any], clock: Clock | None, count: float) -> float | None:
-    """How many passes over the data there is time for, if that is known, when every core trains one model."""
+    """How many passes over the data there is time for, if that is known, when cores train models side by side."""
     why = "" if _asked(given) else "no running text: an LSTM with attention learns from few pairs"
     if implied_kind("encoder", given) == "transformer":
         choices.set("embed.positions", "sinusoid")
@@ -191,17 +186,23 @@ def _recurrent(choices: Choices, given: Mapping[str, Any], clock: Clock | None, 
     choices.set("train.dropout", 0.2)  # docs/LOG.md, "Dropout of small models"
     width, passes = size.RECURRENT.widths[-1], None
     if clock is not None:
+        models = _models(given, clock)
         width, passes = size.width(
-            size.RECURRENT,
-            count,
-            lambda w: clock.passes(merge(choices.layer, _widths(given, w)), given, several=True),
+            size.RECURRENT, count, lambda w: clock.each(merge(choices.layer, _widths(given, w)), given, models)
         )
     for key, value in flatten(_widths(given, width)):
         choices.set(key, value)
     if passes is not None:
-        told = f"{size.told(passes)} over the data in the time, if every core trains a model"
+        told = f"{size.told(passes)} over the data in the time{', if every core trains a model' if models > 1 else ''}"
         choices.reasons.append(["decoder.width", str(width), told])
     return passes
+
+
+def _models(given: Mapping[str, Any], clock: Clock) -> int:
+    """How many recurrent models there will be at least: one a core, unless the user says otherwise."""
+    if by_ctc(given) or not clock.apart:
+        return 1
+    return int(given.get("train", {}).get("members") or min(clock.cores, size.MOST_MEMBERS))
 
 
 def _handing_over(choices: Choices, given: Mapping[str, Any], survey: Survey, typical: Typical) -> None:

@@ -11,6 +11,8 @@ from weft.core.machine import Speed
 
 LAYERS = 3
 MOST_MEMBERS = 8
+MOST_PASSES = 300.0  # over the data, of a model: beyond it there is nothing to learn, and much to learn by heart
+SHORTEST_OF_SEVERAL = 60.0  # seconds of a budget, in which the start of another process does not count
 WORTH_A_SECOND = 1.4  # how many times as much two models must learn in all as one
 PASSES_OF_TWO = 6  # over the data, of each
 WORTH_HALVING = 1.5  # how many times as fast products in bfloat16 must be
@@ -72,6 +74,20 @@ def members(choices: Choices, family: Family, cores: int, each: Callable[[int], 
             count, why = 2, f"side by side two learn {gain:.1f} times as much in all as one does with every core"
     if count > 1:
         choices.set("train.members", count, why)
+
+
+def enough(choices: Choices, given: Mapping[str, Any], seconds: float, each: Callable[[int], float | None]) -> None:
+    """No model goes over the data more often than it can gain from, however much time there is."""
+    if "most_passes" in given.get("train", {}):
+        return
+    choices.set("train.most_passes", MOST_PASSES)
+    members = {**choices.layer.get("train", {}), **given.get("train", {})}.get("members", 1)
+    passes = each(int(members))
+    if passes is not None and passes > 1.1 * MOST_PASSES:
+        choices.notes.append(
+            f"{MOST_PASSES:.0f} passes over the data are all that a model can use: this will end after about "
+            f"{seconds * MOST_PASSES / passes / 60:.0f} of {seconds / 60:.0f} minutes (train.most_passes=0: after all)"
+        )
 
 
 def told(passes: float) -> str:

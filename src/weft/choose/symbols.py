@@ -16,8 +16,11 @@ COPIED = 0.6  # of a target, from its source: above this the middle of a word do
 MOST_MARKS = 32  # of a line
 FEWEST_LINES = 8  # in a batch, of typical length
 LARGEST_BATCH = 8192  # symbols, that long lines ask for
+LONGEST_WORD = 60  # characters, on average: made-up pairs are words, and long texts would take long to compare
 FEW = 5000  # pairs that show it; fewer are filled up with pairs that are made up
 AGAIN = 0.3  # of the rows, repeated: above this frequent sources would take most of the time
+MANY_TEXTS = 20_000  # pairs, from which on pieces and a Transformer are learned well
+SHORT_TARGET = 20  # symbols, that take no time to write
 KEPT = 0.35  # of rare characters, in the target: above this it is told where a character never seen goes
 MANY = 100_000  # pairs, after which one that was never seen will hardly come
 EVEN = 0.5  # the power of their frequency that such sources are learned from by
@@ -52,6 +55,17 @@ def is_symbol_list(found: SideSurvey, pairs: int) -> bool:
 def is_label(found: SideSurvey, pairs: int) -> bool:
     """One word of a few, each of which many rows have: a class, yes or no, a number of stars."""
     return found.spaced == 0 and found.distinct_words <= 500 and pairs >= 20 * found.distinct_words
+
+
+def running(choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any]) -> list[str]:
+    """The sides, both as pieces where one is running text and the other may be: it has no spaces, or is shorter."""
+    other = "target" if sides[0] in SUBWORDS else "source"
+    asked = given.get(other, {}).get("tokens")
+    if sorted(sides) != ["bpe", "characters"] or asked or survey.pairs < MANY_TEXTS:
+        return sides
+    choices.drop(f"{other}.tokens")
+    choices.set(f"{other}.tokens", "bpe", f"the other side is running text, and there are {survey.pairs:,} pairs")
+    return ["bpe", "bpe"]
 
 
 def are_pieces(sides: Sequence[str]) -> bool:
@@ -120,6 +134,8 @@ def invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[st
     copied = survey.relation.copied
     if sides != ["characters", "characters"] or copied < COPIED or not FEWEST_PAIRS <= survey.pairs < FEW:
         return 0
+    if survey.source.mean > LONGEST_WORD:
+        return 0
     if survey.relation.again >= AGAIN:  # tokens of a text, which made-up ones do not help (docs/LOG.md, "Types")
         return 0
     count = FEW - survey.pairs
@@ -149,6 +165,12 @@ def unseen(choices: Choices, survey: Survey, sides: list[str], given: Mapping[st
         choices.set("data.unseen", "carried", why)
     else:
         choices.set("data.unseen", "kin")
+
+
+def validation(choices: Choices, typical: Typical, seconds: float) -> None:
+    """So many pairs that decoding them takes a small part of the time, also where targets are long."""
+    pairs = 3 * seconds * min(1.0, SHORT_TARGET / typical.lengths[1])
+    choices.set("train.valid_pairs", int(min(1000, max(20, pairs))))
 
 
 def limits(choices: Choices, survey: Survey, sides: list[str]) -> None:

@@ -88,14 +88,25 @@ def _timed(spec: Spec, typical: Typical, least: float) -> float:
     while steps == 0 or time.perf_counter() - began < least:
         learn()
         steps += 1
-    return steps * batch.target_tokens / (time.perf_counter() - began)
+    return steps * batch.target_tokens * _cut_short(typical) / (time.perf_counter() - began)
+
+
+def _cut_short(typical: Typical) -> float:
+    """What lines that are longer than those measured leave of the pace: a target symbol goes with more of a source."""
+    real, tried = typical.lengths, _lengths(typical)
+    return (sum(tried) / tried[1]) / (sum(real) / real[1])
+
+
+def _lengths(typical: Typical) -> tuple[int, int]:
+    source, target = (min(length, LONGEST_LINE) for length in typical.lengths)
+    return source, target
 
 
 def _batch(spec: Spec, typical: Typical) -> Batch:
     """Of the size that it learns from, but with fewer rows where the scores over all symbols would need much room."""
-    lengths = [min(length, LONGEST_LINE) for length in typical.lengths]
+    lengths = _lengths(typical)
     room = MOST_SCORES // (typical.symbols[1] * lengths[1])
-    rows = max(1, min(spec.train.batch_tokens // max(lengths), room))
+    rows = max(1, min(spec.train.batch_tokens // max(typical.lengths), room))
     known = max(len(SPECIALS) + 1, min(typical.symbols))  # to both sides: one may be read as the other's
     return Batch.of(*(torch.randint(len(SPECIALS), known, (rows, length - 1)).tolist() for length in lengths))
 

@@ -11,6 +11,7 @@ from weft.cli import common
 
 PAIRS, SHARES = 24_000, (0.92, 0.03)
 SHOWN = 12
+ABOUT = "about.txt"  # of a folder that the demo may write over
 
 
 def demo(
@@ -37,14 +38,15 @@ def demo(
     from weft.learn.report import reporter
 
     data = out.with_name(f"{out.name}-data")
-    if RunFolder(out).is_run and str(RunFolder(out).read_facts()["command"]).startswith("weft demo"):  # one of before
+    if RunFolder(out).is_run and "demo" in str(RunFolder(out).read_facts()["command"]).split():  # one of before
         shutil.rmtree(out)
-    elif data.exists():
+    if data.exists() and not (data / ABOUT).exists():
         what = "this folder is there already, and the demo would write its dates into it"
         raise UserError(what, str(data), "choose another --out, or remove the folder")
     RunFolder(out).check_free()
     data.mkdir(parents=True, exist_ok=True)
     parts = split_by_target(dates(PAIRS, seed), SHARES)
+    (data / ABOUT).write_text("Dates that `weft demo` made, and makes again.\n", encoding="utf-8")
     for name, part in zip(("train", "valid", "test"), parts):
         write_tsv(part, data / f"{name}.tsv")
     counts = [len(part) for part in parts]

@@ -41,17 +41,20 @@ def evaluate(
       weft evaluate my-run test.en:test.de --json
       weft evaluate my-run test.tsv --against other-run
     """
-    from weft.api import load
+    from weft.api import Run, load
     from weft.core import memory
     from weft.data.pairs import Columns, Reading, read_pairs
     from weft.learn.report import finite
 
     search = search_changes(beam, greedy, False, {})
-    loaded = load(run, *(with_ or ()))
+    loaded, other = load(run, *(with_ or ())), None if against is None else load(against)
     memory.keep()
-    own = loaded.columns
     asked = [common.column(c) for c in (source, target, features, tag)]
-    columns = Columns(*(new if new is not None else old for new, old in zip(asked, _fields(own))))
+    own = _fields(loaded.columns)
+    others = [_fields(Run(path).columns) for path in with_ or ()] + ([] if other is None else [_fields(other.columns)])
+    for theirs in others:  # what only another run was trained with is read, too
+        own = [mine if mine is not None else more for mine, more in zip(own, theirs)]
+    columns = Columns(*(new if new is not None else old for new, old in zip(asked, own)))
     reading, bad, longest = Reading(), common.on_bad_line() or "stop", loaded.spec.data.longest
     rows = list(read_pairs([pairs], columns, on_bad_line=bad, longest=longest, reading=reading))
     for note in reading.notes:
@@ -64,8 +67,8 @@ def evaluate(
     result: dict[str, Any] = {**found.metrics, "n": found.n, "signatures": found.signatures}
     if reading.skipped:
         result["skipped"] = reading.skipped
-    if against is not None:
-        result["against"] = _against(found.outputs, load(against).evaluate(rows, search=search).outputs, rows)
+    if other is not None:
+        result["against"] = _against(found.outputs, other.evaluate(rows, search=search).outputs, rows)
     if as_json:
         typer.echo(json.dumps(finite(result), ensure_ascii=False))
     else:

@@ -39,6 +39,10 @@ class Interrupted(WeftError):
     exit_code = 1
 
 
+class WentAstray(WeftError):
+    """The loss of a model that was learning is not a number any more; its last good weights are saved."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`did you mean 'lstm'? Known: elman, lstm, gru`: the end of a message about an unknown name."""
     names = [str(k) for k in known]

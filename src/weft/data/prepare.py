@@ -26,10 +26,10 @@ from weft.data.files import size_of
 from weft.data.formats import kind_of
 from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
 from weft.data.strangers import STAND_INS
-from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, Survey, place, survey
+from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, Survey, place, survey
 from weft.data.tokens import Tokeniser, from_json, learn
 
-FORMAT = 7
+FORMAT = 8
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 KEEP_DAYS = 30
 
@@ -112,6 +112,9 @@ class Prepared:
         if not self._looked["valid"]:
             few = f"only {counted(self.survey.pairs, 'pair')}: " if self.survey.pairs < FEWEST_PAIRS else ""
             notes.append(f"{few}nothing is kept aside, and validation is on the training pairs")
+        elif not self.files.valid and len(self._looked["valid"]) < SMALLEST_HOLD_OUT:
+            kept = counted(len(self._looked["valid"]), "pair")
+            notes.append(f"only {kept} could be kept aside for validation (--valid names a file of more)")
         return notes
 
     def training(self, doing: str = "reading") -> Iterator[Pair]:

@@ -16,6 +16,7 @@ from weft.core.pair import Pair
 
 SAMPLE = 2000  # pairs that are compared symbol by symbol
 LONGEST = 400  # symbols of a side that are looked at
+IN_ORDER, IN_ORDER_PAIRS = 60, 500  # symbols and pairs that are looked at where all pairs of symbols are counted
 SOURCES = 100_000  # the most that are known when they come again: of more every second, fourth, … is looked for
 _WORDS = re.compile(r"\w{3,}")
 
@@ -92,7 +93,7 @@ def copied_words(pairs: Sequence[Pair]) -> float:
 
 def in_order(pairs: Sequence[Pair]) -> float:
     """Each target symbol is traced to the source symbol that it occurs with most; chance gives a half."""
-    rows = [(symbols(p.source)[:LONGEST], symbols(p.target)[:LONGEST]) for p in pairs]
+    rows = [(symbols(p.source)[:IN_ORDER], symbols(p.target)[:IN_ORDER]) for p in pairs[:IN_ORDER_PAIRS]]
     both: dict[str, Counter[str]] = defaultdict(Counter)
     sources: Counter[str] = Counter()
     for source, target in rows:

@@ -62,10 +62,10 @@ class Strangers:
         return dict(zip(self._stand_ins, self._strange(source)))
 
     def _kin(self, character: str) -> str:
-        """What is known of its parts, or of its other case's; itself, if nothing is."""
-        if character in self._known:
-            return character
+        """Its other case, or what is known of its parts or of the other case's; itself, if nothing is."""
         for form in (character, character.lower(), character.upper()):
+            if form in self._known:
+                return form
             parts = [part for part in unicodedata.normalize("NFKD", form) if part in self._known]
             if parts:
                 return "".join(parts)
@@ -77,9 +77,9 @@ def with_hidden(pairs: Iterable[Pair], seed: int = 1) -> Iterator[Pair]:
     draw, seen = random.Random(seed), set[Pair]()
     for pair in pairs:
         yield pair
-        if pair not in seen and draw.randrange(ONE_IN) == 0:
+        if draw.randrange(ONE_IN) == 0 and pair not in seen:
+            seen.add(pair)
             yield _with_hidden(pair, draw)
-        seen.add(pair)
 
 
 def _with_hidden(pair: Pair, draw: random.Random) -> Pair:

@@ -10,6 +10,7 @@ import heapq
 import json
 import zlib
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -135,7 +136,11 @@ class _KeptAside:
         if self.rows < FEWEST_PAIRS or self.share == 0:
             return 0, []
         count = min(LARGEST_HOLD_OUT, self.rows // 2, max(SMALLEST_HOLD_OUT, round(self.share * self.rows)))
-        threshold = sorted(-first for first, _, _ in self._first)[count]
+        places = sorted(-first for first, _, _ in self._first)
+        threshold = places[count]
+        if 2 * bisect_left(places, threshold) < count:  # a frequent source stands at the border: with it, unless it is
+            beyond = bisect_right(places, threshold)  # too much of all
+            threshold = places[beyond] if beyond < min(len(places), 2 * count) else threshold
         kept = [(row, pair) for first, row, pair in self._first if -first < threshold]
         return threshold, [pair for _, pair in sorted(kept, key=lambda item: item[0])]
 

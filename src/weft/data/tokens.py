@@ -66,7 +66,11 @@ class Tokeniser(ABC):
 
     def encode_sources(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """The source side: the tag (unless it stands at the end), the features, then the text."""
-        texts = self.encode_all([self.strangers.hide(pair).source for pair in pairs])
+        return self.encode_hidden([self.strangers.hide(pair) for pair in pairs])
+
+    def encode_hidden(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        """The same of pairs whose strange characters are hidden already."""
+        texts = self.encode_all([pair.source for pair in pairs])
         return [self._with_marks(pair, ids) for pair, ids in zip(pairs, texts)]
 
     @cached_property
@@ -279,7 +283,7 @@ def encode_pairs(
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Both sides; a character that the source's tokeniser carries over is the same stand-in in both."""
     hidden = [source.strangers.hide(pair) for pair in pairs]
-    return source.encode_sources(hidden), target.encode_all([pair.target for pair in hidden])
+    return source.encode_hidden(hidden), target.encode_all([pair.target for pair in hidden])
 
 
 def marks_of(pair: Pair) -> list[str]:

@@ -33,6 +33,7 @@ from weft.spec import Spec
 
 PLACES = 2048  # positions in the tables; CTranslate2 takes no longer sequence
 FORMATS = ("float32", "int8", "int8_float32", "float16", "bfloat16", "int16")
+LIMITED = ("none", "sinusoid", "learned")  # the positions that are looked up there
 POSITIONS = ("none", "sinusoid", "learned", "rotary")
 FACTS = "weft.json"
 

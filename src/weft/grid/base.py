@@ -4,8 +4,9 @@ The autopilot chooses once, for the settings without what varies, and every cell
 batches, rate, dropout, metric. A cell differs by what varies, and by what that forces:
 
 - a side of another kind than the base's (`encoder.kind=transformer`) keeps its width, gets what that kind needs besides
-  (layers, heads, inner) and loses what only the base's kind has, even if it was set; positions go with the kinds;
-- sides cut otherwise (`target.tokens=bpe`) get the sizes and the limit of output length that go with the cut.
+  (layers, heads, inner) and loses what only the base's kind has, even if it was set; positions, and how much faster
+  embeddings learn than the rest, go with the kinds;
+- a side cut otherwise (`target.tokens=bpe`) gets the size and the limit of output length that go with the cut.
 
 So a Transformer is compared at the base's rate and dropout, not at those that the autopilot would take for it: vary
 `train.rate` too where that matters.
@@ -27,8 +28,8 @@ from weft.settings import Clash, Layer, compose, flatten, implied_kind, merge, p
 from weft.spec import Spec
 
 SIDES = ("encoder", "decoder")
-WITH_KINDS = ("embed.positions",)  # what the autopilot chooses by the kinds of the sides,
-WITH_TOKENS = ("source.size", "target.size", "embed.shared", "search.longest_ratio", "data.unseen")  # and by their cut
+WITH_KINDS = ("embed.positions", "train.embed_rate")  # what the autopilot chooses by the kinds of the sides,
+WITH_TOKENS = ("embed.shared", "search.longest_ratio", "data.unseen")  # and by how they are cut
 
 # what is compared is one model, unless the user says otherwise; what goes with some decoders only is chosen for none
 ONLY_ALONE = ("train.members", "bridge.give", "decoder.attention.moves")
@@ -115,13 +116,19 @@ def layers_of(base: Base, settings: Mapping[str, Any]) -> Layers:
     for side in SIDES:
         if kinds[side] != own[side]:
             put(cell, f"{side}.kind", kinds[side])
-    follow = [*(WITH_KINDS if kinds != own else ()), *(WITH_TOKENS if _cuts(base, cell) else ())]
-    if not follow:
+    changed, cut = {side: kind for side, kind in kinds.items() if kind != own[side]}, _cut(base, cell)
+    if not changed and not cut:
         return Layers(base.chosen.layer, base.file_layer, merge(base.flag_layer, cell))
+    follow = {*(WITH_KINDS if changed else ()), *(WITH_TOKENS if cut else ()), *(f"{side}.size" for side in cut)}
+
+    def follows(key: str) -> bool:
+        """Whether the cell's own choice counts, not the base's."""
+        return key in follow or (key.split(".")[0] in changed and not key.endswith(".width"))
+
     fresh = _fresh(base, cell, kinds)
-    kept = {key: value for key, value in flatten(base.chosen.layer) if key not in follow}
-    layers = Layers(nest({**fresh, **kept}), base.file_layer, base.flag_layer)
-    changed = {side: kind for side, kind in kinds.items() if kind != own[side]}
+    own_ones = {key: value for key, value in fresh.items() if follows(key)}
+    kept = {key: value for key, value in flatten(base.chosen.layer) if not follows(key)}
+    layers = Layers(nest({**own_ones, **kept}), base.file_layer, base.flag_layer)
     return _inner_with_width(_without_strangers(layers, changed).changed(cell), fresh, changed)
 
 
@@ -139,12 +146,13 @@ def _fresh(base: Base, cell: Layer, kinds: Mapping[str, str]) -> dict[str, Any]:
     return fresh
 
 
-def _cuts(base: Base, cell: Layer) -> bool:
-    """Whether a cell cuts a side in another way."""
-    return any(
-        side in cell and {"tokens", "size"} & set(cell[side]) and cell[side] != getattr(base.spec, side).model_dump()
+def _cut(base: Base, cell: Layer) -> list[str]:
+    """The sides of the pairs that a cell cuts in another way."""
+    return [
+        side
         for side in ("source", "target")
-    )
+        if side in cell and {"tokens", "size"} & set(cell[side]) and cell[side] != getattr(base.spec, side).model_dump()
+    ]
 
 
 def _without_strangers(layers: Layers, kinds: Mapping[str, str]) -> Layers:

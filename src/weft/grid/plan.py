@@ -6,7 +6,7 @@ It is made once. A comparison that is taken up again reads it, so that later run
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -133,6 +133,7 @@ def make_plan(asked: Asked, prepared: Prepared) -> Plan:
         flags = merge(flags, {"train": {"epochs": 1.0}})
     speed = speed_for(asked_for(Job(file_layer=asked.file_layer, flag_layer=flags)))
     base = find_base(prepared.survey, speed, asked.file_layer, flags, asked.variants)
+    _refuse_other_symbols(base, asked.variants)
     cells = [_settled(variant, base) for variant in asked.variants]
     _refuse_mistakes(base, asked.vary, cells)
     cells = [_sized(cell, base, prepared, asked) for cell in cells]
@@ -162,6 +163,18 @@ def _settled(variant: Variant, base: Base) -> Cell:
 
 def _reason(error: UserError) -> str:
     return f"{error.what}; {error.todo}" if isinstance(error, Clash) else error.what
+
+
+def _refuse_other_symbols(base: Base, variants: Sequence[Variant]) -> None:
+    """What is counted by the symbol says nothing about targets that are cut into others."""
+    metric = base.spec.train.select
+    keys = {key for variant in variants for key in variant.settings}
+    if metric in ("loss", "accuracy") and (cut := sorted(keys & {"target.tokens", "target.size"})):
+        raise UserError(
+            f"train.select={metric} is counted by the symbol, and what a symbol is would vary",
+            f"--vary {cut[0]}",
+            "compare by what does not hang on it: --set train.select=exact, cer, bleu or chrf",
+        )
 
 
 def _refuse_mistakes(base: Base, vary: Vary, cells: list[Cell]) -> None:

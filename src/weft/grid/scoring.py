@@ -14,7 +14,6 @@ import numpy as np
 from weft.api import Run
 from weft.core.pair import Pair
 from weft.grid.lengths import LengthClass, Unit, classes, length_of
-from weft.learn.validate import Validator
 from weft.score.metrics import METRICS
 
 BLOCKS = 200
@@ -54,9 +53,8 @@ def _score(run: Run, pairs: Sequence[Pair], outputs: Sequence[str], rows: Sequen
 def _forced(run: Run, pairs: Sequence[Pair], metric: str) -> tuple[float, int]:
     """Loss or accuracy of the pairs, and how many target symbols they have (END included)."""
     predictor = run.predictor
-    validator = Validator.of(pairs, predictor.source, predictor.target, run.spec.train.batch_tokens)
-    count = sum(len(target) + 1 for target in validator.targets)
-    return validator.forced(predictor.model, predictor.device)[metric], count
+    count = sum(len(target) + 1 for target in predictor.target.encode_all([pair.target for pair in pairs]))
+    return predictor.forced(pairs)[metric], count
 
 
 def _blocks(run: Run, pairs: Sequence[Pair], metric: str) -> Blocks:

@@ -24,11 +24,12 @@ def parse_seconds(text: str) -> float:
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds, steps or epochs: exactly one of them."""
+    """Seconds, steps or epochs: exactly one of them; with seconds, the most epochs that count, if not 0."""
 
     seconds: float | None = None
     steps: int | None = None
     epochs: float | None = None
+    most_epochs: float = 0.0
 
     def share(self, step: int, epochs: float, seconds: float) -> float:
         """How much is spent, at most 1."""
@@ -37,7 +38,8 @@ class Budget:
         if self.epochs is not None:
             return min(1.0, epochs / self.epochs)
         assert self.seconds is not None
-        return min(1.0, seconds / self.seconds)
+        passed = epochs / self.most_epochs if self.most_epochs else 0.0
+        return min(1.0, max(seconds / self.seconds, passed))
 
     @property
     def by_clock(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
-from weft.core.errors import Interrupted, WeftError
+from weft.core.errors import Interrupted, WentAstray
 from weft.core.kinds import Batch, Emission
 from weft.data.batches import Plan
 from weft.data.corpus import Corpus
@@ -75,7 +75,7 @@ class Trainer:
     ) -> None:
         self.spec, self.model, self.corpus, self.world, self.reporter = spec, model, corpus, world, reporter
         self.validator, self._greedy = validator.part(spec.train.valid_pairs), greedy
-        self.budget = Budget(spec.train.seconds, spec.train.steps, spec.train.epochs)
+        self.budget = Budget(spec.train.seconds, spec.train.steps, spec.train.epochs, spec.train.most_passes)
         self.objective = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
         self.feeding = Feeding(**spec.feeding.model_dump(exclude={"noise"}))
         self.optimiser = adamw(model, spec.train.weight_decay, spec.train.embed_rate)
@@ -371,7 +371,7 @@ class Trainer:
     def _not_finite(self, reason: str) -> None:
         self.optimiser.zero_grad(set_to_none=True)
         self._save()
-        raise WeftError(
+        raise WentAstray(
             f"training stopped at step {self.progress.step:,}: {reason}; the last good weights are saved",
             str(self._snapshots.folder.path),
             f"train again with a lower rate, such as --set train.rate={self.spec.train.rate / 4:g}",

@@ -20,6 +20,8 @@ import numpy as np
 from weft.score.metrics import BETTER
 from weft.score.significance import COMBINE, Array, middle_95, resampled_sums, two_sided, whole
 
+SAMPLES_EACH, MOST_SAMPLES = 2500, 100_000  # so that p < 0.001 can be reached
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -34,8 +36,10 @@ class Standing:
 def standings(systems: Sequence[Sequence[Array]], metric: str, samples: int = 5000, seed: int = 1) -> list[Standing]:
     """Where each system stands, given each of its trainings as numbers (N, K) of lines (`numbers_of`).
 
-    Of systems with the same mean the first is taken as the best.
+    Of systems with the same mean the first is taken as the best. Many systems are resampled more often: the least p
+    that there can be is multiplied by their number.
     """
+    samples = max(samples, min(MOST_SAMPLES, SAMPLES_EACH * len(systems)))
     combine, every = COMBINE[metric], [lines for trainings in systems for lines in trainings]
     sums = np.hsplit(resampled_sums(np.hstack(every), samples, seed), len(every))
     scores, wholes = iter([combine(s) for s in sums]), iter([whole(lines, combine) for lines in every])

@@ -35,7 +35,12 @@ class Translator:
         self._source, self._target = (exporting.names_of(t) for t in (predictor.source, predictor.target))
         self._ids = {name: place for place, name in enumerate(self._target)}
         self._patience = PATIENCE if len(self._target) < MANY_SYMBOLS else 1.0  # a beam ends about where Weft's does
+        self._limited = predictor.spec.embed.positions in exporting.LIMITED
         self._never = [[name] for place, name in enumerate(self._target[: predictor.target.first]) if place != END]
+
+    def takes(self, source: Sequence[int], plan: Plan) -> bool:
+        """CTranslate2 has a table of so many places, unless positions are turns."""
+        return not self._limited or max(len(source) + 1, plan.longest(len(source))) < exporting.PLACES
 
     def decode(
         self,
@@ -46,15 +51,29 @@ class Translator:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Hypotheses for each source, the best first; only their whole score is known, not each symbol's.
 
-        Long sources come first, as CTranslate2 takes them.
+        Long sources come first, as CTranslate2 takes them. It has one limit for the outputs of a call, so lines go in
+        groups of like limits: one that has learned to go on and on is not waited for until the longest line's.
         """
-        if not sources:
-            return
-        lines = [[*(self._source[i] for i in ids), self._source[END]] for ids in sources]
         limits = [plan.longest(len(ids)) for ids in sources]
+        groups: dict[int, list[int]] = {}
+        for place in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
+            groups.setdefault(limits[place].bit_length(), []).append(place)
+        calls = [
+            (places, self._call([sources[p] for p in places], max(limits[p] for p in places), plan, batch_lines))
+            for places in groups.values()
+        ]
+        for places, found in calls:
+            for place, result in zip(places, found):
+                yield place, self._hypotheses(result.result(), limits[place])
+                if tick is not None:
+                    tick(1)
+
+    def _call(self, sources: Sequence[Sequence[int]], longest: int, plan: Plan, batch_lines: int) -> list[Any]:
+        """What CTranslate2 will say of each, which it goes on working out meanwhile."""
+        lines = [[*(self._source[i] for i in ids), self._source[END]] for ids in sources]
         width = 1 if plan.kind == "greedy" else max(plan.width, plan.nbest)
         prefix = [self._target[i] for i in plan.rules.prefix]
-        found = self._package.translate_batch(
+        found: list[Any] = self._package.translate_batch(
             lines,
             target_prefix=[prefix] * len(lines) if prefix else None,
             max_batch_size=batch_lines,
@@ -65,15 +84,12 @@ class Translator:
             no_repeat_ngram_size=plan.rules.no_repeat,
             suppress_sequences=self._never,
             max_input_length=0,
-            max_decoding_length=max(limits),
+            max_decoding_length=longest,
             min_decoding_length=0,
             return_scores=self._scored,
             asynchronous=True,
         )
-        for place in sorted(range(len(lines)), key=lambda i: -len(lines[i])):
-            yield place, self._hypotheses(found[place].result(), limits[place])
-            if tick is not None:
-                tick(1)
+        return found
 
     def _hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
         """What is longer than its own line allows, and not only the longest, is cut."""

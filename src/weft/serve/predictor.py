@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,6 +77,10 @@ class Engine(Protocol):
     Hypotheses come with their source's place, in any order, so that texts are put together while it goes on searching.
     """
 
+    def takes(self, source: Any, plan: Plan) -> bool:
+        """Whether it can search for this one; torch takes what is left."""
+        ...
+
     def decode(
         self, sources: Sequence[Any], plan: Plan, batch_lines: int, tick: Callable[[int], None] | None
     ) -> Iterable[tuple[int, list[Hypothesis]]]: ...
@@ -98,7 +102,7 @@ class Predictor:
         folder = RunFolder(run)
         spec = folder.read_spec()
         source, target = folder.read_tokenisers()
-        device = pick_device(spec.train.device)
+        device = _device_here(spec.train.device)
         model = model_of(spec, source, target)
         snapshot.put_weights(best_weights(folder), model)
         made = cls(spec, source, target, model.to(device).eval(), device)
@@ -108,7 +112,9 @@ class Predictor:
         return made
 
     def unseen_marks(self, pairs: Iterable[Pair]) -> set[str]:
-        """The tags and features that training never saw."""
+        """The tags and features that training never saw; a run that was trained without any passes them over."""
+        if not self.source.marks:
+            return set()
         return {mark for pair in pairs for mark in marks_of(pair)} - set(self.source.marks)
 
     def join(self, other: Predictor, where: str) -> None:
@@ -145,18 +151,31 @@ class Predictor:
         sources = self._sources([pairs[i] for i in asked])
         # line numbers matter to sampling: they are the input's, empty lines counted
         lines = [first_line + i for i in asked]
-        found: Iterable[tuple[int, list[Hypothesis]]]
-        if self.engine is not None:
-            found = self.engine.decode(sources, plan, batch_lines, tick)
-        else:
-            found = enumerate(
-                decode(self._searched(), sources, plan, self.device, lines=lines, batch_lines=batch_lines, tick=tick)
-            )
         made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
-        for place, hypotheses in found:
+        for place, hypotheses in self._hypotheses(sources, lines, plan, batch_lines, tick):
             source = pairs[asked[place]].source
             made[asked[place]] = Prediction(source, tuple(self._output(source, h) for h in hypotheses))
         return made
+
+    def _hypotheses(
+        self,
+        sources: Sequence[Source],
+        lines: Sequence[int],
+        plan: Plan,
+        batch_lines: int,
+        tick: Callable[[int], None] | None,
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Those of each source, with its place, in any order; `lines` are the sources' numbers in the input."""
+        engine = self.engine
+        taken = [] if engine is None else [place for place, source in enumerate(sources) if engine.takes(source, plan)]
+        if engine is not None:
+            for place, found in engine.decode([sources[p] for p in taken], plan, batch_lines, tick):
+                yield taken[place], found
+        left = sorted(set(range(len(sources))) - set(taken))
+        some, numbers = [sources[p] for p in left], [lines[p] for p in left]
+        yield from zip(
+            left, decode(self._searched(), some, plan, self.device, lines=numbers, batch_lines=batch_lines, tick=tick)
+        )
 
     def _sources(self, pairs: Sequence[Pair]) -> list[Source]:
         """Ids; of several runs each one's."""
@@ -215,6 +234,16 @@ class Predictor:
         sides = (self.source, read), (self.target, batch.wanted[0])
         names = [self._shown(pair.source, tokeniser, ids.tolist()) for tokeniser, ids in sides]
         return names[0], names[1], _weights(seen["decode.cross"], len(names[1]))
+
+
+def _device_here(name: str) -> torch.device:
+    """The one that it was trained on; on a machine without it, the best there is."""
+    try:
+        return pick_device(name)
+    except UserError as error:
+        found = pick_device("auto")
+        warnings.warn(f"{error.what}: {found.type} is used instead", stacklevel=2)
+        return found
 
 
 def _weights(noted: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:

@@ -1,0 +1,186 @@
+"""Characters of a source that training never had: unknown, read as their kin, or carried over."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+import weft as package
+from commands import Weft, refused
+from conftest import SMALL
+from weft.api import Run
+from weft.choose import choose
+from weft.core.pair import UNKNOWN, Pair
+from weft.data.prepare import Files, Prepared
+from weft.data.relation import kept
+from weft.data.strangers import ONE_IN, STAND_INS, Strangers, with_hidden
+from weft.data.survey import survey
+from weft.data.tokens import encode_pairs, from_json, learn
+from weft.learn.report import Quiet
+from weft.settings import compose
+
+KNOWN = frozenset("abcyeéIi")
+
+
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [
+        ("abc", "abc"),
+        ("aÿc", "ayc"),  # without its accent
+        ("aBc", "abc"),  # in the other case
+        ("Éa", "éa"),
+        ("a\u0308c", "ac"),  # an accent by itself
+        ("e\u0301a", "éa"),  # composed otherwise
+        ("ﬁa", "ia"),  # of a ligature what is known
+        ("a7c", "a7c"),  # no kin: stays unknown
+        ("\u0308", "\u0308"),  # nothing would be left
+    ],
+)
+def test_a_character_never_seen_is_read_as_its_kin(source: str, read: str) -> None:
+    assert Strangers("kin", KNOWN).hide(Pair(source, "x")) == Pair(read, "x")
+
+
+def test_text_that_was_learned_in_parts_is_taken_apart() -> None:
+    known = frozenset(unicodedata.normalize("NFD", "é"))
+    assert Strangers("kin", known).hide(Pair("é")).source == "e\u0301"
+
+
+def test_what_is_carried_stands_in_the_output_again() -> None:
+    strangers = Strangers("carried", KNOWN | set(STAND_INS))
+    hidden = strangers.hide(Pair("1a2b1", "b1a2"))
+    one, two = STAND_INS[:2]
+    assert hidden == Pair(f"{one}a{two}b{one}", f"b{one}a{two}")
+    assert strangers.hide(hidden) == hidden, "hiding twice is hiding once"
+    assert strangers.restore("1a2b1", hidden.target) == "b1a2"
+    assert strangers.restore("1a2b1", f"a{STAND_INS[2]}b") == "ab", "a stand-in for nothing is left out"
+    assert strangers.restore("abc", "cba") == "cba"
+
+
+def test_more_strangers_than_there_are_stand_ins_stay_unknown() -> None:
+    strangers = Strangers("carried", KNOWN | set(STAND_INS))
+    hidden = strangers.hide(Pair("123456", "65"))
+    assert hidden == Pair(f"{STAND_INS}56", "65")
+    assert strangers.restore("123456", STAND_INS) == "1234"
+
+
+def test_nothing_is_done_unless_it_is_asked_for() -> None:
+    pair = Pair("a7ÿ", "7")
+    assert Strangers("unknown", KNOWN).hide(pair) is pair
+
+
+def test_both_sides_of_a_pair_have_the_same_stand_in_and_a_tokeniser_keeps_its_way() -> None:
+    source, target = (learn("characters", 0, ["abc", STAND_INS]) for _ in range(2))
+    source.unseen = "carried"
+    read, written = encode_pairs([Pair("a7", "7a")], source, target)
+    assert read == [[source.encode("a")[0], source.encode(STAND_INS[0])[0]]]
+    assert target.decode(written[0]) == f"{STAND_INS[0]}a"
+    assert from_json(source.to_json(), "x").encode_sources([Pair("a7")]) == read
+    source = from_json(source.to_json().replace('"unseen": "carried",', ""), "x")
+    assert source.encode_sources([Pair("a7")])[0][1] == UNKNOWN, "runs of an older Weft go on as they were"
+
+
+def test_some_pairs_come_again_with_characters_hidden_on_both_sides() -> None:
+    pairs = [Pair(f"{n:04d}", f"x{n:04d}") for n in range(400)]
+    found = list(with_hidden([*pairs, *pairs]))
+    assert found == list(with_hidden([*pairs, *pairs]))
+    real = [pair for pair in found if not set(pair.source) & set(STAND_INS)]
+    hidden = [pair for pair in found if set(pair.source) & set(STAND_INS)]
+    assert real == [*pairs, *pairs]
+    assert len(pairs) / ONE_IN / 2 < len(hidden) < 2 * len(pairs) / ONE_IN, "each different pair at most once"
+    assert all(pair.target == f"x{pair.source}" for pair in hidden)
+    assert {len(set(pair.source) & set(STAND_INS)) for pair in hidden} == {1, 2}
+
+
+def test_rare_characters_decide_what_is_done() -> None:
+    keeps = [Pair(word, word + "s") for word in ("abc", "abd", "aqb", "azb", "abx")]
+    loses = [Pair(pair.source, "".join(c for c in pair.source if c in "ab")) for pair in keeps]
+    assert kept(keeps) == 1.0
+    assert kept(loses) == 0.0
+    many = [Pair(f"{a}{b}{c}", f"{a}{b}{c}s") for a in "abcdefgh" for b in "abcdefgh" for c in "abcdefgh"]
+    spelled, lost, phones = (
+        survey(pairs, 0)[0]
+        for pairs in (
+            many,
+            [Pair(p.source, "xyz" + p.source.translate(str.maketrans("abcdefgh", "ijklmnop"))) for p in many],
+            [Pair(p.source, " ".join(p.source)) for p in many],
+        )
+    )
+    chosen = [choose(found, {}) for found in (spelled, lost, phones)]
+    assert [compose(("autopilot", one.layer)).spec.data.unseen for one in chosen] == ["carried", "kin", "kin"]
+    assert [why for key, _, why in chosen[0].reasons if key == "data.unseen"] == [
+        "100% of rare characters stand in the target, too: those never seen are carried over"
+    ]
+    asked = compose(("autopilot", choose(spelled, given := {"data": {"unseen": "unknown"}}).layer), ("flag", given))
+    assert asked.spec.data.unseen == "unknown"
+    in_bytes = choose(spelled, given := {"source": {"tokens": "bytes"}, "target": {"tokens": "bytes"}})
+    assert compose(("autopilot", in_bytes.layer), ("flag", given)).spec.data.unseen == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (["data.unseen=kin", "source.tokens=bytes"], ["data.unseen=kin", "source.tokens=bytes", "leave data.unseen"]),
+        (["data.unseen=carried", "target.tokens=words"], ["data.unseen=carried", "target.tokens=words"]),
+        (["data.unseen=copied"], ["data.unseen", "unknown", "kin", "carried"]),
+    ],
+)
+def test_what_cannot_be_done_about_strangers_is_refused(
+    weft: Weft, tiny_pairs: Path, sets: list[str], said: list[str]
+) -> None:
+    words = [word for setting in sets for word in ("--set", setting)]
+    refused(weft("train", tiny_pairs, "--steps", 1, *words), *said)
+
+
+@pytest.fixture(scope="module")
+def copying(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A model that has learned to write a word and an s."""
+    draw = random.Random(1)
+    words = sorted({"".join(draw.choices("abcdef", k=draw.randint(3, 5))) for _ in range(400)})
+    path = tmp_path_factory.mktemp("strangers") / "pairs.tsv"
+    path.write_text("".join(f"{word}\t{word}s\n" for word in words), encoding="utf-8")
+    settings = {**SMALL, "train.rate": 0.01, "train.batch_tokens": 256, "train.evaluations": 1}
+    return package.train(path, out=path.with_name("run"), steps=500, settings=settings, reporter=Quiet())
+
+
+@pytest.mark.slow
+def test_characters_never_seen_are_carried_over(copying: Run) -> None:
+    assert copying.spec.data.unseen == "carried"
+    words = ["ab7de", "ÿbcd", "Xa", "abc"]
+    found = copying.predict(words)
+    assert [one.text for one in found] == [f"{word}s" for word in words]
+    assert "7" in found[0].outputs[0].tokens, "the symbols that are shown are the real ones"
+    measured = copying.evaluate([Pair(word, f"{word}s") for word in words])
+    assert measured["exact"] == 100
+    assert measured["loss"] < 1, "what is carried over counts as known"
+    assert copying.folder.known_facts()["training_pairs"] < 400, "pairs with hidden characters are not told as pairs"
+    source, target, weights = copying.predictor.alignment(Pair("ab7"), "ab7s")
+    assert source[:3] == ["a", "b", "7"]
+    assert target[:4] == ["a", "b", "7", "s"]
+    assert weights.shape == (len(target), len(source))
+
+
+@pytest.mark.slow
+def test_a_run_that_starts_from_another_does_about_strangers_as_that_did(
+    copying: Run, tmp_path: Path, weft: Weft
+) -> None:
+    path = tmp_path / "more.tsv"
+    path.write_text("".join(f"{word}7\t{word}7s\n" for word in ("abc", "fed", "cab", "bad")), encoding="utf-8")
+    done = package.train(path, out=tmp_path / "on", steps=2, init=copying.folder.path, reporter=Quiet())
+    assert done.spec.data.unseen == "carried"
+    again = ["train", path, "--steps", 2, "--out", "other", "--init", copying.folder.path]
+    refused(weft(*again, "--set", "data.unseen=kin"), "data.unseen=kin", "data.unseen=carried", "leave data.unseen out")
+
+
+def test_hidden_pairs_are_in_the_corpus_and_only_where_they_are_wanted(tiny_pairs: Path) -> None:
+    prepared = Prepared(Files((str(tiny_pairs),)))
+    cut = ("characters", 0)
+    sizes = {}
+    for way in ("unknown", "kin", "carried"):
+        source, target = prepared.tokenisers(cut, cut, False, unseen=way)
+        sizes[way] = len(prepared.corpus(source, target)), len(source), len(target)
+    assert sizes["unknown"] == sizes["kin"]
+    assert sizes["carried"][0] > sizes["kin"][0]
+    assert [a - b for a, b in zip(sizes["carried"][1:], sizes["kin"][1:])] == [len(STAND_INS)] * 2
