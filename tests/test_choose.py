@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from weft.choose import choose, size
-from weft.choose.pace import Typical
-from weft.choose.trial import estimated, measured
+from weft.choose import LEARNING, choose, size
+from weft.choose.pace import Pace, Typical
+from weft.choose.trial import _batch, _cut_short, _lengths, estimated, measured
 from weft.core.machine import Speed
 from weft.core.pair import Pair
 from weft.data.survey import Survey, survey
@@ -177,9 +177,66 @@ def test_outputs_may_be_as_long_as_the_training_targets_were() -> None:
     assert spec.search.longest_ratio * 2 + spec.search.longest_extra >= 149
 
 
-def inflected(rows: int) -> Survey:
+@pytest.mark.parametrize(
+    ("letters", "seconds", "wanted"),
+    [(4, 100, 300), (19, 100, 300), (39, 100, 150), (199, 100, 30), (1999, 100, 20), (4, 1, 20), (4, 9999, 1000)],
+)
+def test_the_longer_targets_are_the_fewer_pairs_are_validated_on(letters: int, seconds: float, wanted: int) -> None:
+    found = survey([Pair(f"word{i}", "acgt" * (letters // 4) + "acgt"[: letters % 4]) for i in range(60)], 0)[0]
+    given = {"target": {"tokens": "characters"}, "train": {"budget_seconds": float(seconds)}}
+    assert chosen(found, given).train.valid_pairs == wanted
+    given["train"]["valid_pairs"] = 7
+    assert chosen(found, given).train.valid_pairs == 7
+
+
+def texts(pairs: int, characters: int, back: bool = False) -> Survey:
+    """English and a language that is written without spaces."""
+
+    def english(i: int) -> str:
+        return " ".join(f"{WORDS[(i * 13 + j * j) % len(WORDS)]}{(i * 31 + j * 17) % 97 or ''}" for j in range(12))
+
+    def unspaced(i: int) -> str:
+        return "".join(chr(0x4E00 + (i * 7 + j * j * 31) % 900) for j in range(characters))
+
+    rows = [Pair(english(i), unspaced(i)) for i in range(600)]
+    found = survey([Pair(p.target, p.source) if back else p for p in rows], 0)[0]
+    return replace(found, pairs=pairs)
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["from English", "to English"])
+@pytest.mark.parametrize("characters", [15, 40])
+def test_many_texts_of_which_one_side_has_no_spaces_are_pieces_for_a_transformer(characters: int, back: bool) -> None:
+    spec = chosen(texts(20_000, characters, back))
+    assert (spec.source.tokens, spec.target.tokens) == ("bpe", "bpe")
+    assert spec.encoder.kind == spec.decoder.kind == "transformer"
+    reasons = [why for key, _, why in choose(texts(20_000, characters, back), {}).reasons if key.endswith(".tokens")]
+    assert "the other side is running text, and there are 20,000 pairs" in reasons
+    assert len(reasons) == 2
+
+
+def test_few_texts_of_which_one_side_has_no_spaces_are_spelled_on_that_side() -> None:
+    for back, wanted in ((False, ("bpe", "characters")), (True, ("characters", "bpe"))):
+        spec = chosen(texts(19_999, 40, back))
+        assert (spec.source.tokens, spec.target.tokens, spec.encoder.kind) == (*wanted, "recurrent")
+
+
+@pytest.mark.parametrize(("side", "kind"), [("target", "characters"), ("target", "words"), ("source", "unigram")])
+def test_how_the_user_cuts_many_texts_stays(side: str, kind: str) -> None:
+    spec = chosen(texts(20_000, 40), {side: {"tokens": kind}})
+    other = {"source": spec.target.tokens, "target": spec.source.tokens}[side]
+    assert getattr(spec, side).tokens == kind
+    assert other == ("bpe" if side == "target" else "characters")
+
+
+def test_short_words_are_not_pieces_however_many_there_are() -> None:
+    spec = chosen(replace(inflected(1000), pairs=50_000))
+    assert (spec.source.tokens, spec.target.tokens) == ("characters", "characters")
+
+
+def inflected(rows: int, longer: int = 0) -> Survey:
+    """Words that get another ending; those that are `longer` have so many letters more before the stem."""
     stems = [f"{a}{b}{c}{d}" for a in "bdfgklmn" for b in "aeiou" for c in "klmnprst" for d in "aeiou"]
-    return survey([Pair(stem + "en", f"{stem}te") for stem in stems[:rows]], 0)[0]
+    return survey([Pair("a" * longer + stem + "en", "a" * longer + f"{stem}te") for stem in stems[:rows]], 0)[0]
 
 
 def test_few_pairs_that_copy_are_filled_up_with_made_up_ones() -> None:
@@ -188,6 +245,14 @@ def test_few_pairs_that_copy_are_filled_up_with_made_up_ones() -> None:
     assert chosen(inflected(20)).data.invented == 0, "too few to know what may change"
     assert chosen(phones()).data.invented == 0, "nothing is copied"
     assert chosen(inflected(100), {"data": {"invented": 7}}).data.invented == 7
+
+
+@pytest.mark.parametrize(("letters", "wanted"), [(60, 4900), (61, 0)])
+def test_pairs_are_made_up_of_words_only_not_of_long_texts(letters: int, wanted: int) -> None:
+    found = inflected(100, longer=letters - 6)
+    assert found.source.mean == letters
+    assert chosen(found).data.invented == wanted
+    assert chosen(found, {"data": {"invented": 7}}).data.invented == 7
 
 
 def test_repeated_rows_are_evened_out_unless_the_user_says_how() -> None:
@@ -215,6 +280,11 @@ def test_time_that_one_model_cannot_use_goes_to_several() -> None:
     assert members(60, one_core=1e9) < members(60, one_core=1e11)
 
 
+def test_a_budget_of_less_than_a_minute_is_one_models() -> None:
+    assert members(59.9, one_core=1e13) == 1
+    assert members(60.0, one_core=1e13) == 8
+
+
 @pytest.mark.parametrize(("gain", "count"), [(1.0, 2), (1.9, 1)])
 def test_a_second_model_is_trained_on_a_core_that_one_cannot_use(gain: float, count: int) -> None:
     found, given = replace(phones(), pairs=100_000), {"train": {"budget_seconds": 60.0}}
@@ -237,7 +307,93 @@ def test_an_encoder_alone_is_one_model() -> None:
 def test_a_budget_too_short_for_one_pass_is_told(found: Survey) -> None:
     slow = Speed(1e8, 0, 1e8, 1)
     assert "of the data once" in choose(found, {"train": {"budget_seconds": 1.0}}, slow).notes[0]
-    assert choose(found, {"train": {"budget_seconds": 86_400.0}}, Speed(1e12, 0, 1e12, 1)).notes == []
+    notes = choose(found, {"train": {"budget_seconds": 86_400.0}}, Speed(1e12, 0, 1e12, 1)).notes
+    assert not any("of the data once" in note for note in notes)
+
+
+def test_no_model_goes_over_the_data_more_often_than_it_can_use_and_a_note_says_when_it_will_end() -> None:
+    made = choose(many_phones(), {"train": {"budget_seconds": 12_000.0}}, ONE_CORE, evenly(2.5e7))  # 1,992 of one
+    assert made.layer["train"]["members"] == 8, "249 of each"
+    assert (made.layer["train"]["most_passes"], made.notes) == (300.0, [])
+    twice = choose(many_phones(), {"train": {"budget_seconds": 24_000.0}}, ONE_CORE, evenly(2.5e7))
+    assert twice.layer["train"]["most_passes"] == 300.0
+    assert twice.notes == [
+        "300 passes over the data are all that a model can use: this will end after about 241 of 400 minutes "
+        "(train.most_passes=0: after all)"
+    ]
+
+
+@pytest.mark.parametrize("most", [0.0, 500.0])
+def test_how_many_passes_the_user_allows_stays(most: float) -> None:
+    given = {"train": {"budget_seconds": 86_400.0, "most_passes": most}}
+    made = choose(many_phones(), given, ONE_CORE, evenly(2e8))
+    assert ("most_passes" in made.layer["train"], made.notes) == (False, [])
+
+
+@pytest.mark.parametrize("train", [{"steps": 100}, {"epochs": 1000.0}])
+def test_steps_and_epochs_are_all_gone_through(train: dict[str, Any]) -> None:
+    assert "most_passes" not in choose(many_phones(), {"train": train}).layer["train"]
+    assert "most_passes" not in choose(many_phones(), {"train": train}, ONE_CORE, evenly(2e8)).layer["train"]
+
+
+ONE_CORE = Speed(1e11, 0, 1e11, 1)
+
+
+def many_phones() -> Survey:
+    """500,000 target symbols, the ends counted."""
+    return replace(phones(), pairs=100_000)
+
+
+def evenly(speed: float, gain: float = 0.0) -> Pace:
+    """The wider the slower, and each further thread brings so much of the first one's."""
+    return lambda spec, typical, threads: speed / spec.encoder.width * (1 + gain * (threads - 1))
+
+
+def passes_of_each(spec: Spec, speed: float, cores: int) -> float:
+    """How often each of a run's models sees `many_phones`, where threads bring nothing."""
+    assert spec.train.budget_seconds is not None
+    rounds = -(-spec.train.members // min(spec.train.members, cores))
+    return LEARNING * speed / spec.encoder.width * spec.train.budget_seconds / 500_000 / rounds
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("seconds", [60, 180, 190, 250, 370, 390, 1200, 7200])
+def test_a_recurrent_model_is_wide_only_where_each_of_those_on_the_cores_sees_the_data_often(
+    seconds: float, cores: int
+) -> None:
+    given = {"train": {"budget_seconds": float(seconds)}}
+    layer = choose(many_phones(), given, Speed(1e11, 0, 1e11, cores), evenly(1e7)).layer
+    spec = compose(("autopilot", layer), ("flag", given)).spec
+    often = passes_of_each(spec, 1e7, cores) >= 25
+    assert spec.decoder.width == (256 if seconds > 376.5 else 128), "as on one core, where cores bring nothing"
+    assert often == (seconds > 188.2)
+
+
+@pytest.mark.parametrize(
+    ("given", "gain", "width"),
+    [
+        ({}, 0.0, 128),
+        ({}, 1.0, 128),
+        ({"train": {"members": 1}}, 0.0, 128),
+        ({"train": {"members": 1}}, 1.0, 256),
+        ({"train": {"members": 2}}, 1.0, 128),
+        ({"head": {"kind": "ctc"}}, 0.0, 128),
+        ({"head": {"kind": "ctc"}}, 1.0, 256),
+    ],
+)
+def test_the_width_goes_with_as_many_models_as_there_will_be(given: dict[str, Any], gain: float, width: int) -> None:
+    """In 300 s a wide one has 20 passes on one of two cores, and 40 on both if they are of use to it."""
+    asked = {**given, "train": {**given.get("train", {}), "budget_seconds": 300.0}}
+    assert choose(many_phones(), asked, Speed(1e11, 0, 1e11, 2), evenly(1e7, gain)).layer["encoder"]["width"] == width
+
+
+def test_models_that_are_trained_one_after_the_other_share_the_time_for_their_width() -> None:
+    asked = {"train": {"budget_seconds": 400.0, "members": 4}}
+    narrow, wide = (
+        choose(many_phones(), asked, Speed(1e11, 0, 1e11, cores), evenly(1e7)).layer["decoder"]["width"]
+        for cores in (2, 4)
+    )
+    assert (narrow, wide) == (128, 256)
 
 
 def never(*_: object) -> float:
@@ -280,6 +436,21 @@ def test_measuring_leaves_chance_and_threads_as_they_were() -> None:
 def test_very_long_lines_are_measured_in_a_moment() -> None:
     spec = compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec
     assert measured(20.0, never)(spec, Typical((9, 9), (20_000, 20_000)), 1) > 0
+
+
+@pytest.mark.parametrize(
+    ("lengths", "left"),
+    [((9, 8), 1.0), ((300, 300), 1.0), ((20_000, 20_000), 1.0), ((3000, 300), 2 / 11), ((2700, 100), 4 / 28)],
+)
+def test_sources_that_are_longer_than_those_measured_lower_the_pace(lengths: tuple[int, int], left: float) -> None:
+    assert _cut_short(Typical((9, 9), lengths)) == pytest.approx(left)
+
+
+def test_lines_are_measured_up_to_a_length_in_batches_of_as_many_rows_as_real_ones() -> None:
+    assert _lengths(Typical((9, 9), (20_000, 8))) == (300, 8)
+    spec = compose(("flag", {"train": {"batch_tokens": 6000}})).spec
+    assert _batch(spec, Typical((9, 9), (3000, 8))).source.shape == (2, 300)
+    assert _batch(spec, Typical((9, 9), (200, 8))).source.shape == (30, 200)
 
 
 def test_a_pace_that_is_measured_decides_the_width_and_how_many_models() -> None:

@@ -16,9 +16,12 @@ import typer.main
 import yaml
 
 from commands import Done, Weft, refused
-from weft import __version__, training
+from weft import __version__, api, training
 from weft.api import Run
+from weft.cli import demo
 from weft.cli.main import app, hoist, main, spins
+from weft.core.errors import UserError
+from weft.learn.folder import RunFolder
 
 SMALL = ["--set", "encoder.width=32", "--set", "decoder.width=32", "--set", "embed.width=32"]
 ROOT = typer.main.get_command(app)
@@ -258,6 +261,24 @@ def test_a_train_branch_that_is_no_branch_is_refused(weft: Weft, pairs: Path) ->
     assert not Path("run").exists()
 
 
+def test_settings_that_take_the_length_of_training_away_are_refused(weft: Weft, pairs: Path) -> None:
+    config = put("a.yaml", "train: {steps: 2}\n")
+    done = weft("train", pairs, "--out", "run", "--config", config, *SMALL, "--set", "train.steps=null")
+    refused(
+        done, "the settings take away how long to train", "settings train\n", "--budget 10m, --steps N or --epochs N"
+    )
+    assert not Path("run").exists()
+
+
+def test_how_long_the_command_says_goes_before_a_settings_file(weft: Weft, pairs: Path) -> None:
+    config = put("a.yaml", "train: {budget_seconds: 600}\n")
+    done = weft("train", pairs, "--out", "run", "--config", config, *SMALL, "--steps", 2)
+    assert done.code == 0, done.err
+    shown = weft("config", "show", "run")
+    assert row_of(shown, "train.steps")[:2] == ["2", "flag"]
+    assert row_of(shown, "train.budget_seconds")[1] == "default"
+
+
 def test_a_branch_left_blank_in_a_settings_file_says_nothing(weft: Weft, pairs: Path) -> None:
     blank = put("blank.yaml", "train:\ndecoder:\n")
     done = weft("train", pairs, "--out", "run", "--config", blank, "--steps", 2, *SMALL)
@@ -455,6 +476,14 @@ def test_several_models_learn_from_pairs_that_are_piped_in(weft: Weft, monkeypat
 def test_the_settings_of_a_finished_run_are_a_settings_file(weft: Weft, pairs: Path) -> None:
     assert weft("train", pairs, "--out", "run", "--steps", 2, *SMALL).code == 0
     done = weft("train", pairs, "--out", "other", "--config", "run/spec.yaml")
+    assert done.code == 0, done.err
+
+
+def test_a_run_on_other_pairs_than_its_settings_file_names_can_be_resumed(weft: Weft, pairs: Path) -> None:
+    named = {"data": {"pairs": [os.path.abspath("theirs.tsv")], "valid": [os.path.abspath(put("dev.tsv", GOOD * 4))]}}
+    config = put("a.yaml", yaml.safe_dump(named))
+    assert weft("train", pairs, "--out", "run", "--config", config, "--steps", 2, *SMALL).code == 0
+    done = weft("train", "--out", "run", "--resume")
     assert done.code == 0, done.err
 
 
@@ -874,6 +903,58 @@ def test_the_demo_touches_nothing_that_is_not_its_own(weft: Weft, tiny_run: Run,
     refused(weft("demo", "--out", "mine"), "is there already", "mine-data")
     assert Path("mine/best").exists()
     assert Path("mine-data/train.tsv").read_text() == "a\tb\n"
+
+
+@pytest.fixture
+def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo goes as far as its training, and says so."""
+
+    def reached(*_: object, **__: object) -> None:
+        raise UserError("training is reached", "here", "stop")
+
+    monkeypatch.setattr(api, "train", reached)
+    monkeypatch.setattr(demo, "PAIRS", 300)
+
+
+def by_command(run: Path, out: str, command: str) -> Path:
+    """A copy of the run, as if made by that command."""
+    folder = RunFolder(shutil.copytree(run, out, symlinks=True))
+    folder.write_facts({**folder.read_facts(), "command": command})
+    return folder.path
+
+
+@pytest.mark.usefixtures("no_training")
+def test_the_demo_writes_over_dates_that_it_made_before(weft: Weft) -> None:
+    for _ in range(2):
+        assert "training is reached" in weft("demo", "--out", "mine").err
+        assert "demo" in Path("mine-data/about.txt").read_text(encoding="utf-8")
+        assert len(Path("mine-data/train.tsv").read_text(encoding="utf-8").splitlines()) > 200
+        put("mine-data/train.tsv", "old\n")
+
+
+@pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize("command", ["weft demo --out mine", "weft --threads 1 demo --out mine", "weft demo"])
+def test_the_demo_makes_its_own_run_anew_however_it_was_called(weft: Weft, tiny_run: Run, command: str) -> None:
+    by_command(tiny_run.path, "mine", command)
+    assert "training is reached" in weft("demo", "--out", "mine").err
+    assert not Path("mine/best").exists()
+
+
+@pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize("command", ["weft train demo.tsv --out mine", "weft train words.tsv --out demo"])
+def test_the_demo_leaves_runs_of_other_commands_alone(weft: Weft, tiny_run: Run, command: str) -> None:
+    out = command.split()[-1]
+    by_command(tiny_run.path, out, command)
+    refused(weft("demo", "--out", out), "holds a run", out)
+    assert Path(out, "best").exists()
+
+
+@pytest.mark.usefixtures("no_training")
+def test_a_demo_that_is_refused_has_removed_nothing(weft: Weft, tiny_run: Run) -> None:
+    by_command(tiny_run.path, "mine", "weft demo --out mine")
+    Path("mine-data").mkdir()
+    refused(weft("demo", "--out", "mine"), "is there already", "mine-data", "choose another --out")
+    assert Path("mine/best").exists()
 
 
 def test_the_spec_of_a_run_is_a_settings_file(weft: Weft, tiny_run: Run) -> None:

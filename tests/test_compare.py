@@ -21,12 +21,14 @@ import yaml
 from matplotlib.image import imread
 
 import weft
+from commands import Weft, refused
 from conftest import made_up_pairs
 from weft.core.errors import Interrupted, UserError, WeftError
+from weft.core.machine import Speed
 from weft.core.pair import Pair
-from weft.data.survey import survey
+from weft.data.survey import Survey, survey
 from weft.grid import runs
-from weft.grid.base import find_base, layers_of
+from weft.grid.base import Base, find_base, layers_of
 from weft.grid.board import Board
 from weft.grid.budget import read_budget
 from weft.grid.compare import Compared, compare_settings
@@ -34,12 +36,16 @@ from weft.grid.lengths import classes
 from weft.grid.match import count_parameters, nearest
 from weft.grid.plan import Asked, Plan, make_plan
 from weft.grid.results import GridFolder, Result
+from weft.grid.scoring import score_run
 from weft.grid.variants import combinations, named, read_vary
 from weft.grid.watch import PlainWatcher, QuietWatcher
+from weft.learn.report import Quiet
 from weft.look.compared import Line, _clock, draw_score_length, draw_score_time, looks_of, looks_of_all, mean_curve
 from weft.score.significance import numbers_of
 from weft.score.standings import holm, standings
+from weft.serve.predictor import Predictor
 from weft.settings import compose, flatten, put
+from weft.spec import Spec
 
 SMALL = {
     "encoder.width": 16,
@@ -196,7 +202,85 @@ def test_ctc_can_stand_beside_decoders(tiny_pairs: Path) -> None:
 
 def test_another_cut_of_the_target_gets_its_own_limit_of_length(tiny_pairs: Path) -> None:
     plan = plan_of(tiny_pairs, ["target.tokens=characters,words"])
-    assert set(differing(plan, "words")) == {"target.tokens", "search.longest_ratio"}
+    assert set(differing(plan, "words")) == {"target.tokens", "search.longest_ratio", "data.unseen"}
+
+
+def running_text() -> Survey:
+    words = ["the", "small", "dog", "runs", "under", "green", "old", "houses", "of", "and", "with", "trees", "in"]
+    lines = [" ".join(f"{words[(i * 13 + j * j) % 13]}{(i * 31 + j * 17) % 97}" for j in range(12)) for i in range(401)]
+    return survey([Pair(source, target) for source, target in pairwise(lines)], 0)[0]
+
+
+def word_forms() -> Survey:
+    return survey([Pair(f"{word}en", f"ge{word}t") for word, _ in made_up_pairs(300)], 0)[0]
+
+
+KINDS = ["encoder.kind=recurrent,transformer", "decoder.kind=recurrent,transformer"]
+TRANSFORMER = {"encoder": {"kind": "transformer"}, "decoder": {"kind": "transformer"}}
+
+
+def cells_of(
+    found: Survey, vary: Sequence[str], flags: Mapping[str, Any] | None = None, speed: Speed | None = None
+) -> tuple[Base, dict[str, Spec]]:
+    """The base, and the settings of each cell."""
+    variants = combinations(read_vary(vary))
+    base = find_base(found, speed, {}, dict(flags or {"train": {"steps": 2}}), variants)
+    return base, {variant.label: layers_of(base, variant.settings).compose() for variant in variants}
+
+
+def test_a_recurrent_cell_of_running_text_has_the_layers_of_its_kind() -> None:
+    base, cells = cells_of(running_text(), KINDS)
+    assert (base.spec.encoder.kind, base.spec.encoder.layers, base.spec.decoder.layers) == ("transformer", 3, 3)
+    assert {label: (spec.encoder.layers, spec.decoder.layers) for label, spec in cells.items()} == {
+        "encoder recurrent, decoder recurrent": (1, 1),
+        "encoder recurrent, decoder transformer": (1, 3),
+        "encoder transformer, decoder recurrent": (3, 1),
+        "encoder transformer, decoder transformer": (3, 3),
+    }
+    assert {spec.encoder.width for spec in cells.values()} == {base.spec.encoder.width}
+
+
+def test_embeddings_learn_as_fast_as_the_kind_wants_at_the_rate_of_the_base() -> None:
+    base, cells = cells_of(running_text(), KINDS)
+    plain = cells["encoder recurrent, decoder recurrent"].train
+    assert base.spec.train.embed_rate > 1
+    assert (plain.embed_rate, plain.rate) == (1.0, base.spec.train.rate)
+    assert cells["encoder transformer, decoder transformer"].train.embed_rate == base.spec.train.embed_rate
+    assert cells_of(running_text(), KINDS, {"train": {"embed_rate": 3.0}})[1].popitem()[1].train.embed_rate == 3.0
+
+
+@pytest.mark.parametrize(("found", "flags", "vary"), [
+    (running_text, {}, "decoder.kind=recurrent,transformer"),
+    (running_text, {}, "target.tokens=characters,bpe"),
+    (word_forms, {}, "decoder.kind=recurrent,transformer"),
+    (word_forms, TRANSFORMER, "decoder.kind=recurrent,transformer"),
+    (word_forms, {}, "target.tokens=characters,words"),
+])  # fmt: skip
+def test_what_nothing_forces_is_the_same_in_every_cell(
+    found: Callable[[], Survey], flags: dict[str, Any], vary: str
+) -> None:
+    given = {**flags, "train": {"budget_seconds": 600.0}}
+    base, cells = cells_of(found(), [vary], given, Speed(1e10, 4e10))
+
+    def free(spec: Spec) -> tuple[Any, ...]:
+        train = spec.train
+        return spec.data.invented, train.precision, train.rate, train.batch_tokens, train.dropout, train.members
+
+    assert {free(spec) for spec in cells.values()} == {free(base.spec)}
+
+
+def test_the_other_side_keeps_its_size_where_one_is_cut_otherwise() -> None:
+    base, cells = cells_of(running_text(), ["target.tokens=bpe,characters"])
+    assert cells["bpe"] == base.spec
+    assert cells["characters"].source == base.spec.source
+    assert cells["characters"].source.size == 1000
+    assert (base.spec.embed.shared, cells["characters"].embed.shared) == (True, False)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_the_number_of_pieces_of_one_side_can_be_varied(side: str) -> None:
+    cells = cells_of(running_text(), [f"{side}.size=500,600"])[1]
+    assert [getattr(spec, side).size for spec in cells.values()] == [500, 600]
 
 
 def test_varied_settings_of_one_kind_make_the_base_of_that_kind(tiny_pairs: Path) -> None:
@@ -325,6 +409,28 @@ def test_mistakes_are_told_before_anything_is_trained(
     assert error.value.where
     assert error.value.todo
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("metric", ["loss", "accuracy"])
+@pytest.mark.parametrize("vary", ["target.tokens=characters,bytes", "target.size=400,500"])
+def test_what_is_counted_by_the_symbol_is_not_compared_over_other_symbols(
+    weft: Weft, tiny_pairs: Path, metric: str, vary: str
+) -> None:
+    done = weft("compare", tiny_pairs, "--out", "out", "--steps", 2, "--set", f"train.select={metric}", "--vary", vary)
+    refused(
+        done,
+        f"train.select={metric} is counted by the symbol, and what a symbol is would vary",
+        f"--vary {vary.split('=')[0]}\n",
+        "--set train.select=exact, cer, bleu or chrf",
+    )
+    assert not Path("out").exists()
+
+
+def test_other_symbols_are_compared_by_what_does_not_hang_on_them(tiny_pairs: Path) -> None:
+    plan = plan_of(tiny_pairs, ["target.tokens=characters,bytes"], settings={**SMALL, "train.select": "cer"})
+    assert not any(cell.refused for cell in plan.cells)
+    plan = plan_of(tiny_pairs, ["source.tokens=characters,bytes"], settings={**SMALL, "train.select": "loss"})
+    assert not any(cell.refused for cell in plan.cells)
 
 
 def test_pairs_from_stdin_and_no_pairs_are_refused(tmp_path: Path) -> None:
@@ -563,6 +669,12 @@ def test_a_clearly_worse_system_is_marked_and_an_equal_one_is_not() -> None:
     assert best.mean == pytest.approx(80.5, abs=3)
 
 
+def test_among_many_systems_the_best_can_be_so_at_the_highest_mark() -> None:
+    best, *others = standings(systems([[0.9], *([0.3 + 0.01 * i] for i in range(5))]), "exact")
+    assert best.p == 1.0
+    assert max(other.p for other in others) < 0.001
+
+
 def test_trainings_that_differ_widen_the_interval() -> None:
     steady, shaky = standings(systems([[0.5, 0.5, 0.5], [0.2, 0.5, 0.8]]), "exact", samples=1000)
     assert shaky.high - shaky.low > 2 * (steady.high - steady.low)
@@ -629,6 +741,26 @@ def test_metrics_of_the_model_are_compared_by_blocks_of_pairs(tiny_pairs: Path, 
         assert row.score == pytest.approx(result.valid.metrics[metric], rel=1e-4)
         assert row.low is not None
         assert row.low < row.score < row.high
+
+
+@pytest.fixture(scope="module")
+def two_models(tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> weft.Run:
+    """A run of two models."""
+    out, settings = tmp_path_factory.mktemp("two") / "run", {**SMALL, "train.members": 2, "train.rate": 0.02}
+    return weft.train(tiny_pairs, out=out, steps=40, settings=settings, reporter=Quiet())
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+def test_all_models_of_a_run_count_where_the_model_itself_is_measured(two_models: weft.Run, metric: str) -> None:
+    pairs = [pair for pair in (Pair(*pair) for pair in made_up_pairs(300)) if len(pair.source) == 6]
+    together = two_models.evaluate(pairs)[metric]
+    found, _ = score_run(two_models, pairs, metric, "characters")
+    total, count = (sum(numbers) for numbers in zip(*found.blocks))
+    assert total / count * (100 if metric == "accuracy" else 1) == pytest.approx(together, rel=1e-4)
+    (all_of_them,) = found.lengths
+    assert all_of_them.score == pytest.approx(together, rel=1e-4)
+    alone = Predictor.load(two_models.path, alone=True).forced(pairs)[metric]
+    assert alone != pytest.approx(together, rel=1e-3)
 
 
 def test_results_tell_what_a_run_was_and_gave(tiny_pairs: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from weft.data import prepare
 from weft.data.corpus import CHUNK, Corpus, is_corpus, write_corpus
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import Files, Prepared, cache_root, keep_given
-from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, survey
+from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, place, survey
 from weft.data.tokens import Tokeniser, learn
 
 CHARACTERS = ("characters", 400)
@@ -284,6 +284,47 @@ def test_about_the_share_that_was_asked_for_is_kept_aside(share: float) -> None:
     found, kept = survey(some_pairs(1000), share)
     assert len(kept) == pytest.approx(share * 1000, abs=3)
     assert found.pairs == 1000
+
+
+@pytest.mark.parametrize("seed", range(31))
+def test_of_tokens_of_a_text_half_to_twice_the_share_is_kept_aside(seed: int) -> None:
+    """Less only where the source at the border is more than that by itself: it is kept aside whole or not at all."""
+    draw = random.Random(seed)
+    words = ["".join(draw.choices("abcdefghij", k=6)) for _ in range(60)]
+    rows = draw.choices(words, [1 / (2 + rank) for rank in range(1, 61)], k=1000)
+    _, kept = survey([Pair(word, word) for word in rows], 0.05)
+    first_left = min(set(rows) - {pair.source for pair in kept}, key=lambda word: place(Pair(word)))
+    assert len(kept) < 100
+    assert len(kept) >= 25 or rows.count(first_left) > 75
+
+
+def standing_at(count: int, others: list[str]) -> str:
+    """A source that stands after so many of the others."""
+    names = (f"source {n}" for n in range(10_000))
+    return next(name for name in names if sum(place(Pair(o)) < place(Pair(name)) for o in others) == count)
+
+
+@pytest.mark.parametrize(("before", "times", "kept"), [(4, 15, 19), (4, 16, 4), (5, 15, 5), (0, 19, 19), (0, 20, 0)])
+def test_a_frequent_source_at_the_border_is_kept_aside_if_little_else_would_be_and_it_is_not_too_much(
+    before: int, times: int, kept: int
+) -> None:
+    others = [f"s{n}" for n in range(60)]
+    rows = [Pair(source, "x") for source in [*others, *[standing_at(before, others)] * times]]
+    found, aside = survey(rows, 0.1)  # which is ten, where none is frequent
+    assert len(aside) == kept
+    assert {pair.source for pair in aside} == {pair.source for pair in rows if place(pair) < found.hold_out_below}
+
+
+@pytest.mark.parametrize(("before", "said"), [(1, "only 1 pair could"), (3, "only 3 pairs could"), (10, "")])
+def test_that_little_could_be_kept_aside_is_told(before: int, said: str, tmp_path: Path) -> None:
+    others = [f"s{n}" for n in range(20)]
+    rows = [Pair(source, "x") for source in [*others, *[standing_at(before, others)] * 50]]
+    path = write_tsv(tmp_path / "a.tsv", rows)
+    made = Prepared(Files((path,)), root=tmp_path / "cache")
+    assert len(made.valid) == before
+    assert made.notes == ([f"{said} be kept aside for validation (--valid names a file of more)"] if said else [])
+    given = Prepared(Files((path,), (write_tsv(tmp_path / "v.tsv", rows[:3]),)), root=tmp_path / "cache")
+    assert not any("kept aside" in note for note in given.notes), "the user has said what to validate on"
 
 
 def test_no_more_than_a_thousand_rows_are_kept_aside() -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import yaml
 
 import weft as package
 from commands import Weft, refused
@@ -32,6 +34,7 @@ from weft.search.rules import Rules
 from weft.settings import Layer, compose
 
 Source = tuple[list[int], ...]
+PLAIN = {**SMALL, "data.unseen": "unknown"}
 
 
 def log_mean(*log_probs: float) -> float:
@@ -141,6 +144,13 @@ def test_families_predict_together_each_from_its_own_symbols(families: tuple[str
 
 
 @pytest.fixture(scope="module")
+def tiny_run(tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """As everywhere, but with no stand-ins among its target symbols: what reads bytes has none."""
+    out = tmp_path_factory.mktemp("first") / "run"
+    return package.train(tiny_pairs, out=out, steps=12, settings=PLAIN, reporter=Quiet())
+
+
+@pytest.fixture(scope="module")
 def other_run(tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The pairs of `tiny_run`, read as bytes by a Transformer."""
     settings = {
@@ -224,6 +234,26 @@ def test_runs_are_evaluated_together_on_the_command_line(
     assert said["n"] == 12
 
 
+# --- a run from another machine
+
+
+def test_a_run_that_was_trained_on_a_device_which_is_not_here_predicts_with_a_warning(
+    tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    moved = tmp_path / "moved"
+    shutil.copytree(tiny_run.path, moved, symlinks=True)
+    spec = yaml.safe_load((moved / "spec.yaml").read_text(encoding="utf-8"))
+    spec["train"]["device"] = "cuda"
+    (moved / "spec.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
+    with pytest.warns(UserWarning, match="this machine has no cuda device that torch can use: cpu is used instead"):
+        predictor = package.load(moved).predictor
+    assert predictor.device == torch.device("cpu")
+    said = predictor.predict([Pair(word) for word in WORDS])
+    assert [p.text for p in said] == [p.text for p in tiny_run.predict(WORDS)]
+
+
 # --- what cannot predict together
 
 
@@ -235,7 +265,7 @@ def strangers(tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
     upper.write_text(tiny_pairs.read_text(encoding="utf-8").replace("h", "H"), encoding="utf-8")
     ctc = {"encoder.width": 16, "embed.width": 16, "head.kind": "ctc"}
     return {
-        "symbols": package.train(upper, out=folder / "symbols", steps=2, settings=SMALL, reporter=Quiet()),
+        "symbols": package.train(upper, out=folder / "symbols", steps=2, settings=PLAIN, reporter=Quiet()),
         "ctc": package.train(tiny_pairs, out=folder / "ctc", steps=2, settings=ctc, reporter=Quiet()),
     }
 

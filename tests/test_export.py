@@ -93,6 +93,76 @@ def test_a_prefix_and_several_outputs(tmp_path: Path) -> None:
     assert found[1].text == "", "an empty source has an empty output here too"
 
 
+def searched(places: int) -> Search:
+    """An output has at most so many symbols, however long its source is."""
+    return Search(kind="greedy", longest_ratio=1e-9, longest_extra=places - 1)
+
+
+@pytest.mark.parametrize("positions", exporting.POSITIONS)
+def test_only_turned_positions_go_on_for_ever(positions: str, tmp_path: Path) -> None:
+    made, last = predictor(embed__positions=positions), exporting.PLACES - 1
+    engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
+    short = made.plan(searched(9))
+    assert engine.takes([5] * (last - 1), short), "and its end"
+    assert engine.takes([5] * last, short) is (positions == "rotary")
+    assert engine.takes([5], made.plan(searched(last)))
+    assert engine.takes([5], made.plan(searched(last + 1))) is (positions == "rotary")
+
+
+@pytest.mark.parametrize("positions", ["sinusoid", "rotary"])
+def test_lines_too_long_for_its_table_are_predicted_by_torch_and_all_stay_in_order(
+    positions: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = predictor(embed__positions=positions)
+    short, long = lines()[:6], Pair("abcdefgh" * 256)
+    mixed = [short[0], long, Pair(""), *short[1:3], Pair(long.source[1:]), Pair(long.source[8:]), *short[3:]]
+    plan, ticks = made.plan(searched(9)), list[int]()
+    by_torch = [one.text for one in made.predict(mixed, plan)]
+    given, decode = list[int](), Translator.decode
+
+    def noting(self: Translator, sources: Any, *how: Any) -> Any:
+        given.extend(map(len, sources))
+        return decode(self, sources, *how)
+
+    monkeypatch.setattr(Translator, "decode", noting)
+    made.engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
+    found = made.predict(mixed, plan, tick=ticks.append)
+    assert [one.text for one in found] == by_torch
+    assert sum(ticks) == len(mixed) - 1, "all but the empty one"
+    assert max(given) == (2040 if positions == "sinusoid" else 2048)
+    assert len(given) == (7 if positions == "sinusoid" else 9)
+    scores = [made.predict([pair], plan)[0].score for pair in mixed]
+    assert [one.score for one in found] == pytest.approx(scores, abs=1e-4)
+    assert len({round(score, 2) for score in scores}) > 5
+
+
+def test_lines_of_very_different_limits_are_searched_apart_and_say_what_they_do_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = predictor(embed__positions="rotary")
+    with torch.no_grad():
+        made.model.head.bias[END] -= 4  # many lines go on until they may not
+    draw = random.Random(5)
+    pairs = [Pair("".join(draw.choices("abcdefgh", k=k))) for k in (1, 120, 3, 30, 2, 60, 5, 15, 100, 8)]
+    plan, calls, call = (
+        made.plan(Search(kind="greedy", longest_extra=1)),
+        list[tuple[list[int], int]](),
+        Translator._call,
+    )
+
+    def noting(self: Translator, sources: Any, longest: int, *how: Any) -> Any:
+        calls.append(([plan.longest(len(ids)) for ids in sources], longest))
+        return call(self, sources, longest, *how)
+
+    monkeypatch.setattr(Translator, "_call", noting)
+    made.engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
+    together = [one.text for one in made.predict(pairs, plan)]
+    assert sum(len(limits) for limits, _ in calls) == len(pairs)
+    assert all(longest == max(limits) < 2 * min(limits) for limits, longest in calls)
+    assert together == [made.predict([pair], plan)[0].text for pair in pairs]
+    assert any(len(text) == plan.longest(len(pair.source)) for text, pair in zip(together, pairs)), "cut off"
+
+
 @pytest.mark.parametrize(
     ("settings", "part"),
     [

@@ -61,7 +61,8 @@ def test_real_pairs_are_repeated_until_they_are_a_fair_share() -> None:
 
 def test_a_run_learns_from_them_and_says_how_many_are_real(tmp_path: Path) -> None:
     words = [(f"{a}{b}{c}en", f"ge{a}{b}{c}t") for a in "bdfg" for b in "aeiou" for c in "klmnprst"]
-    run = package.train(words, out=tmp_path / "run", steps=2, settings={**SMALL, "data.invented": 50}, reporter=Quiet())
+    settings = {**SMALL, "data.invented": 50, "data.unseen": "kin"}  # no pairs with hidden characters besides
+    run = package.train(words, out=tmp_path / "run", steps=2, settings=settings, reporter=Quiet())
     facts = run.folder.read_facts()
     assert facts["invented_pairs"] == 50
     assert facts["training_pairs"] + facts["valid_pairs"] == len(words)
@@ -86,6 +87,17 @@ def test_the_share_that_goes_forwards() -> None:
     assert in_order([Pair(word, word.upper()) for word in words]) > 0.95
     assert in_order([Pair(word, word[::-1]) for word in words]) < 0.05
     assert in_order([]) == 0
+
+
+def test_the_order_is_told_by_some_pairs_and_their_beginnings() -> None:
+    """All pairs of symbols are counted, which long texts would need much memory for."""
+    words = [random.Random(seed).sample([f"{a}{b}" for a in ascii_lowercase for b in "xyz"], 78) for seed in range(500)]
+    straight = [Pair(" ".join(line), " ".join(line).upper()) for line in words]
+    turned = [Pair(" ".join(line), " ".join([*line[:60], *line[:59:-1]]).upper()) for line in words]
+    assert in_order(turned) == in_order(straight) > 0.95
+    backwards = [Pair(" ".join(line[:60]), " ".join(line[59::-1]).upper()) for line in words]
+    assert in_order([*straight, *backwards]) == in_order(straight)
+    assert in_order([*backwards, *straight]) < 0.05
 
 
 def test_the_share_of_rows_with_several_answers() -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,11 +17,15 @@ import weft as package
 from commands import Weft, refused
 from conftest import SMALL, made_up_pairs
 from test_resume import command, finish, start, write_pairs
+from weft import training
 from weft.api import Run
-from weft.core.errors import WeftError
+from weft.core.errors import WeftError, WentAstray
 from weft.learn.folder import RunFolder
+from weft.learn.loop import Trainer
 from weft.learn.report import Quiet
+from weft.learn.world import World
 from weft.members import SEEDS_APART, Among, Beside, Share, leave_out_those_behind, shares, spec_of
+from weft.opening import Ready
 from weft.serve.predictor import Predictor, best_weights
 from weft.settings import compose
 
@@ -95,6 +100,68 @@ def test_a_model_that_stayed_far_behind_does_not_predict_with_the_others(trained
     behind(run, 3, 0.1)  # it went on, and came further than the others
     leave_out_those_behind(RunFolder(run), 3, notes.append)
     assert [other.name for other in (run / "members").glob("*/left-out.txt")] == ["left-out.txt"]  # now the second
+
+
+class Noting(Quiet):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.fixture
+def astray(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Which models go astray, by their folder's name, and when: all are trained in this process."""
+    when, train_one = dict[str, str](), training._train_one
+
+    def failing(ready: Ready, folder: RunFolder, reporter: Any, world: World, init: Path | None = None) -> Trainer:
+        moment = when.get(folder.path.name)
+        trainer = train_one(ready, folder, reporter, world, init) if moment != "at once" else None
+        if trainer is None or moment:
+            raise WentAstray("the loss is nan", str(folder.path), "lower the rate")
+        return trainer
+
+    monkeypatch.setattr(training, "_train_one", failing)
+    monkeypatch.setattr(training, "side_by_side", lambda *_: 1)
+    return when
+
+
+@pytest.mark.parametrize(("moment", "left"), [("at once", ["3"]), ("late", ["2", "3"])])
+def test_a_model_that_goes_astray_leaves_the_others_to_be_trained_and_to_predict(
+    moment: str, left: list[str], astray: dict[str, str], tiny_pairs: Path, tmp_path: Path
+) -> None:
+    astray["2"], told = moment, Noting()
+    run = package.train(tiny_pairs, out=tmp_path / "run", steps=4, settings=MEMBERS, reporter=told)
+    assert "model 2 went astray, and stays as it was at its best: the loss is nan" in told.notes
+    assert [member.path.name for member in run.folder.trained_members()] == left
+    assert len(run.predictor.others) == len(left)
+    assert len(run.predict(["abc", "hgf"])) == 2
+    final = package.learn.report.Log(run.folder.log).last()
+    assert (final["kind"], final["models"]) == ("final", 1 + len(left))
+
+
+def test_a_first_model_that_goes_astray_ends_the_run(astray: dict[str, str], tiny_pairs: Path, tmp_path: Path) -> None:
+    astray["run"] = "late"
+    with pytest.raises(WentAstray, match="the loss is nan"):
+        package.train(tiny_pairs, out=tmp_path / "run", steps=2, settings=MEMBERS, reporter=Quiet())
+    assert not RunFolder(tmp_path / "run").trained_members()
+
+
+def test_a_model_of_several_that_fails_otherwise_ends_the_run(
+    tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_one = training._train_one
+
+    def failing(ready: Ready, folder: RunFolder, reporter: Any, world: World, init: Path | None = None) -> Trainer:
+        if folder.path.name == "2":
+            raise WeftError("the disk is full", str(folder.path), "make room")
+        return train_one(ready, folder, reporter, world, init)
+
+    monkeypatch.setattr(training, "_train_one", failing)
+    monkeypatch.setattr(training, "side_by_side", lambda *_: 1)
+    with pytest.raises(WeftError, match="the disk is full"):
+        package.train(tiny_pairs, out=tmp_path / "run", steps=2, settings=MEMBERS, reporter=Quiet())
 
 
 def _valid(run: Run) -> list[package.Pair]:

@@ -13,7 +13,7 @@ import pytest
 import weft as package
 from weft import race, training
 from weft.choose import choose, rivals
-from weft.core.errors import Interrupted, WeftError
+from weft.core.errors import Interrupted, WeftError, WentAstray
 from weft.core.pair import Pair
 from weft.data.relation import Relation, copied_words
 from weft.data.survey import Survey, survey
@@ -22,6 +22,7 @@ from weft.learn.loop import Trainer
 from weft.learn.report import Quiet
 from weft.learn.world import World
 from weft.opening import Ready
+from weft.settings import compose
 
 WORDS = ["value", "name", "field", "model", "form", "query", "index", "cache", "token", "header", "parser"]
 SMALL = {f"{side}.{key}": value for side in ("encoder", "decoder")
@@ -142,7 +143,7 @@ def test_a_candidate_that_goes_astray_is_out_and_the_run_goes_on(
 
     def failing(ready: Ready, folder: RunFolder, reporter: Any, world: World, init: Path | None = None) -> Trainer:
         if folder.path.parent.name == "race" and folder.path.name in astray:
-            raise WeftError("the loss is nan", str(folder.path), "lower the rate")
+            raise WentAstray("the loss is nan", str(folder.path), "lower the rate")
         return train_one(ready, folder, reporter, world, init)
 
     class Noting(Quiet):
@@ -157,8 +158,27 @@ def test_a_candidate_that_goes_astray_is_out_and_the_run_goes_on(
         "what the rules choose"
     }
     astray.append("1")
-    with pytest.raises(WeftError, match="the loss is nan"):
+    with pytest.raises(WentAstray, match="the loss is nan"):
         trained(pairs, tmp_path / "other")
+
+
+def test_a_candidate_that_fails_otherwise_ends_the_race(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(ready: Ready, folder: RunFolder, reporter: Any, world: World, init: Path | None = None) -> Trainer:
+        assert folder.path.name == "1", "no other one is tried"
+        raise WeftError("the disk is full", str(folder.path), "make room")
+
+    monkeypatch.setattr(training, "_train_one", failing)
+    with pytest.raises(WeftError, match="the disk is full"):
+        trained(pairs, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("asked", "tried"), [(1000, 200), (500, 100), (20, 20), (1, 20)])
+def test_a_candidate_is_judged_on_some_of_the_pairs_that_a_run_is(asked: int, tried: int) -> None:
+    spec = compose(("flag", {"train": {"valid_pairs": asked, "members": 3, "budget_seconds": 600.0}})).spec
+    trial = race._trial(spec, 45.0).train
+    assert (trial.valid_pairs, trial.members, trial.budget_seconds, trial.evaluations) == (tried, 1, 45.0, 1)
 
 
 def test_candidates_are_compared_by_character_however_they_are_cut() -> None:

@@ -11,7 +11,8 @@ import yaml
 from weft.core.errors import UserError, did_you_mean
 from weft.learn.budget import Budget, parse_seconds, rate_at
 from weft.learn.folder import FORMAT, RunFolder, differences
-from weft.settings import Composed, compose, flatten, implied_kind, put, read_file, read_overrides
+from weft.opening import named_files
+from weft.settings import Composed, Layer, compose, flatten, implied_kind, merge, put, read_file, read_overrides
 from weft.spec import Spec, TransformerDecoder, TransformerEncoder
 
 TRANSFORMER = ["encoder.kind=transformer", "decoder.kind=transformer", "embed.positions=sinusoid"]
@@ -263,6 +264,45 @@ def test_two_budgets_are_refused(first: str, second: str) -> None:
     assert error.todo == "keep one"
 
 
+def length(name: str, value: float | None) -> Layer:
+    return {"train": {name: value}}
+
+
+@pytest.mark.parametrize("later", [length("epochs", 2.0), {"train.epochs": 2.0}], ids=["nested", "dotted"])
+@pytest.mark.parametrize(
+    "earlier", [length("steps", 5), length("budget_seconds", 60.0), length("epochs", 9.0)], ids=str
+)
+def test_how_long_a_later_layer_trains_takes_the_place_of_what_an_earlier_one_said(
+    earlier: Layer, later: Layer
+) -> None:
+    composed = compose(("file", earlier), ("flag", later))
+    train = composed.spec.train
+    assert (train.budget_seconds, train.steps, train.epochs) == (None, None, 2.0)
+    said = {name: composed.origins[f"train.{name}"] for name in ("budget_seconds", "steps", "epochs")}
+    assert said == {"budget_seconds": "default", "steps": "default", "epochs": "flag"}
+    assert merge(earlier, later) == length("epochs", 2.0)
+
+
+def test_what_else_an_earlier_layer_says_of_training_stays_with_another_length() -> None:
+    earlier = {"train": {"steps": 5, "rate": 0.1}}
+    assert merge(earlier, length("epochs", 2.0)) == {"train": {"rate": 0.1, "epochs": 2.0}}
+    assert compose(("file", earlier), ("flag", length("epochs", 2.0))).origins["train.rate"] == "file"
+    assert earlier == {"train": {"steps": 5, "rate": 0.1}}
+
+
+def test_two_lengths_of_one_layer_are_refused_whatever_the_layers_before_said() -> None:
+    both = {"train": {"budget_seconds": 60.0, "epochs": 2.0}}
+    assert merge(length("steps", 5), both) == both
+    with pytest.raises(UserError) as caught:
+        compose(("file", length("steps", 5)), ("flag", both))
+    assert whole(caught.value).what == "train.budget_seconds and train.epochs are both given"
+
+
+def test_a_length_that_is_null_takes_the_place_of_no_other() -> None:
+    composed = compose(("file", length("steps", 5)), ("flag", length("epochs", None)))
+    assert (composed.spec.train.steps, composed.origins["train.steps"]) == (5, "file")
+
+
 # overrides and files -------------------------------------------------------------------------------------------------
 
 
@@ -383,6 +423,50 @@ def test_every_setting_knows_where_it_came_from() -> None:
     wanted = {"decoder.cell": "autopilot", "decoder.width": "file", "train.rate": "flag", "train.clip": "default"}
     assert {key: composed.origins[key] for key in wanted} == wanted
     assert set(composed.origins) == {key for key, _ in flatten(composed.spec.model_dump())}
+
+
+@pytest.mark.parametrize(("key", "value"), [("train.budget_seconds", 600.0), ("train.rate", 0.1)])
+def test_null_over_what_the_autopilot_chose_leaves_it(key: str, value: float) -> None:
+    composed = compose(("autopilot", {key: value}), ("file", {key: None}), ("flag", {key: None}))
+    assert dict(flatten(composed.spec.model_dump()))[key] == value
+    assert composed.origins[key] == "autopilot"
+
+
+def test_null_over_what_the_user_said_takes_it_away() -> None:
+    composed = compose(
+        ("autopilot", {"data": {"tag": 4}}), ("file", {"data": {"tag": 3}}), ("flag", {"data.tag": None})
+    )
+    assert (composed.spec.data.tag, composed.origins["data.tag"]) == (None, "flag")
+
+
+NAMES_BOTH = {"data": {"pairs": ["/d/theirs.tsv", "/d/a.en:/d/a.de"], "valid": ["/d/dev.tsv"]}}
+
+
+@pytest.mark.parametrize(("pairs", "file_layer", "valid"), [
+    (["/d/mine.tsv"], NAMES_BOTH, ()),
+    (["/d/theirs.tsv"], NAMES_BOTH, ()),
+    (["/d/theirs.tsv", "/d/a.en:/d/a.de"], NAMES_BOTH, ("/d/dev.tsv",)),
+    (["/d/x/../theirs.tsv", "/d/a.en:/d/a.de"], NAMES_BOTH, ("/d/dev.tsv",)),
+    ([], NAMES_BOTH, ("/d/dev.tsv",)),
+    (["/d/mine.tsv"], {"data": {"valid": ["/d/dev.tsv"]}}, ("/d/dev.tsv",)),
+    (["/d/mine.tsv"], {"data.pairs": ["/d/theirs.tsv"], "data.valid": ["/d/dev.tsv"]}, ()),
+])  # fmt: skip
+def test_the_validation_pairs_of_a_settings_file_are_for_the_pairs_that_it_names(
+    pairs: list[str], file_layer: Layer, valid: tuple[str, ...]
+) -> None:
+    found = named_files(tuple(pairs), (), file_layer, {})
+    assert found == (tuple(pairs or NAMES_BOTH["data"]["pairs"]), valid)
+
+
+def test_validation_pairs_that_are_given_are_taken_whatever_a_settings_file_names() -> None:
+    mine = ("/d/mine.tsv",)
+    assert named_files(mine, ("/d/my-dev.tsv",), NAMES_BOTH, {})[1] == ("/d/my-dev.tsv",)
+    assert named_files(mine, (), NAMES_BOTH, {"data": {"valid": ["/d/my-dev.tsv"]}})[1] == ("/d/my-dev.tsv",)
+
+
+def test_the_pairs_of_a_settings_file_are_known_by_a_shorter_name_too() -> None:
+    named = {"data": {"pairs": ["theirs.tsv"], "valid": ["dev.tsv"]}}
+    assert named_files(("theirs.tsv",), (), named, {})[1] == ("dev.tsv",)
 
 
 def test_an_error_names_the_layer_that_said_so() -> None:
@@ -541,6 +625,24 @@ def test_the_share_is_of_what_the_budget_counts(budget: Budget, share: float) ->
     assert budget.share(0, 0.0, 0.0) == 0
     assert budget.share(1000, 1000.0, 1000.0) == 1
     assert budget.by_clock == (budget.seconds is not None)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "seconds", "share"), [(1.0, 7.0, 0.7), (3.0, 1.0, 0.75), (4.0, 1.0, 1), (1.0, 10.0, 1)]
+)
+def test_of_a_time_with_a_limit_of_passes_what_is_spent_sooner_counts(
+    epochs: float, seconds: float, share: float
+) -> None:
+    assert Budget(seconds=10, most_epochs=4).share(1, epochs, seconds) == share
+    assert Budget(seconds=10, most_epochs=4).by_clock
+
+
+@pytest.mark.parametrize(("budget", "share"), [
+    (Budget(seconds=10, most_epochs=0), 0.7), (Budget(steps=100, most_epochs=1), 0.25),
+    (Budget(epochs=5, most_epochs=1), 0.4),
+])  # fmt: skip
+def test_a_limit_of_no_passes_or_beside_another_length_counts_for_nothing(budget: Budget, share: float) -> None:
+    assert budget.share(25, 2.0, 7.0) == share
 
 
 SCHEDULES = ["cosine", "linear", "constant"]

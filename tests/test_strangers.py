@@ -18,7 +18,7 @@ from weft.data.prepare import Files, Prepared
 from weft.data.relation import kept
 from weft.data.strangers import ONE_IN, STAND_INS, Strangers, with_hidden
 from weft.data.survey import survey
-from weft.data.tokens import encode_pairs, from_json, learn
+from weft.data.tokens import LOST, encode_pairs, from_json, learn
 from weft.learn.report import Quiet
 from weft.settings import compose
 
@@ -64,6 +64,18 @@ def test_more_strangers_than_there_are_stand_ins_stay_unknown() -> None:
     hidden = strangers.hide(Pair("123456", "65"))
     assert hidden == Pair(f"{STAND_INS}56", "65")
     assert strangers.restore("123456", STAND_INS) == "1234"
+
+
+def test_more_strangers_than_there_are_stand_ins_are_learned_from_as_they_are_read_later() -> None:
+    source, target = (learn("characters", 0, ["abc", STAND_INS]) for _ in range(2))
+    source.unseen = "carried"
+    pair = Pair("a123456", "5a1")
+    read, written = encode_pairs([pair], source, target)
+    assert read == source.encode_sources([pair])
+    assert read[0] == [*source.encode(f"a{STAND_INS}"), UNKNOWN, UNKNOWN]
+    assert source.strangers.restore(pair.source, target.decode(written[0])) == f"{LOST}a1", (
+        "not the first for the fifth"
+    )
 
 
 def test_nothing_is_done_unless_it_is_asked_for() -> None:

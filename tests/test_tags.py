@@ -189,6 +189,87 @@ def test_a_line_without_a_tag_is_refused(run: Run) -> None:
         run.predict(["abc"])
 
 
+# --- an evaluation of runs of which some have marks
+
+
+@pytest.fixture(scope="module")
+def marked(tagged: Path) -> dict[str, Run]:
+    """Runs on the same file that read its third column as a tag, as features, and not at all."""
+    return {
+        name: package.train(tagged, out=tagged.with_name(name), steps=2, settings=SMALL, reporter=Quiet(), **columns)
+        for name, columns in {"plain": {}, "tag": {"tag": 3}, "features": {"features": 3}}.items()
+    }
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Pair]]:
+    """The pairs that each run, by its name, was evaluated on."""
+    seen, evaluate = dict[str, list[Pair]](), Run.evaluate
+
+    def noting(self: Run, pairs: list[Pair], **how: Any) -> Any:
+        seen[self.path.name] = pairs
+        return evaluate(self, pairs, **how)
+
+    monkeypatch.setattr(Run, "evaluate", noting)
+    return seen
+
+
+@pytest.mark.parametrize("name", ["tag", "features"])
+def test_what_only_the_run_compared_with_was_trained_with_is_read(
+    weft: Weft, tagged: Path, marked: dict[str, Run], evaluated: dict[str, list[Pair]], name: str
+) -> None:
+    done = weft("evaluate", marked["plain"].path, tagged, "--against", marked[name].path, "--json")
+    assert done.code == 0, done.err
+    assert "training never saw" not in done.err, "a run without marks has none that it did not see"
+    assert evaluated["plain"] == evaluated[name]
+    assert {pair.tag or " ".join(pair.features) for pair in evaluated[name]} == {"same", "turn"}
+    assert {bool(pair.tag) for pair in evaluated[name]} == {name == "tag"}
+    said = json.loads(done.out)["against"]
+    assert said["cer"]["second"] == pytest.approx(marked[name].evaluate(tagged)["cer"])
+    assert said["cer"]["first"] == pytest.approx(marked["plain"].evaluate(tagged)["cer"])
+
+
+@pytest.mark.parametrize("name", ["tag", "features"])
+def test_what_only_a_run_that_predicts_too_was_trained_with_is_read(
+    weft: Weft, tagged: Path, marked: dict[str, Run], evaluated: dict[str, list[Pair]], name: str
+) -> None:
+    done = weft("evaluate", marked["plain"].path, tagged, "--with", marked[name].path, "--json")
+    assert done.code == 0, done.err
+    assert {pair.tag or " ".join(pair.features) for pair in evaluated["plain"]} == {"same", "turn"}
+
+
+def test_a_column_that_is_named_is_that_of_all_runs(
+    weft: Weft, tagged: Path, marked: dict[str, Run], evaluated: dict[str, list[Pair]], tmp_path: Path
+) -> None:
+    rows = [line.split("\t") for line in tagged.read_text(encoding="utf-8").splitlines()]
+    moved = tmp_path / "moved.tsv"
+    moved.write_text("".join(f"{a}\t{b}\tx\t{mark}\n" for a, b, mark in rows), encoding="utf-8")
+    done = weft("evaluate", marked["plain"].path, moved, "--against", marked["tag"].path, "--tag", 4, "--json")
+    assert done.code == 0, done.err
+    assert {pair.tag for pair in evaluated["tag"]} == {"same", "turn"}
+
+
+@pytest.mark.parametrize("name", ["tag", "features"])
+def test_a_run_is_not_judged_on_pairs_without_the_marks_that_it_was_trained_with(
+    weft: Weft, marked: dict[str, Run], tmp_path: Path, name: str
+) -> None:
+    run = marked[name]
+    with pytest.raises(UserError) as caught:
+        run.evaluate([("abc", "cba"), ("ab", "ab")])
+    assert caught.value.what == f"this run was trained with {name}, and no pair has any"
+    assert caught.value.where == str(run.path)
+    assert caught.value.todo == f"name their column with --{name}, or give weft.Pair(…, {name}=…)"
+    assert run.evaluate([Pair("abc", "cba", tag="turn", features=("turn",)), Pair("ab", "ab")]).n == 2, "some have"
+    (tmp_path / "bare.tsv").write_text("abc\tcba\t\nab\tab\t\n", encoding="utf-8")
+    refused(weft("evaluate", run.path, "bare.tsv"), f"trained with {name}", str(run.path), f"--{name}")
+
+
+def test_only_a_run_with_marks_can_meet_one_that_it_never_saw(marked: dict[str, Run]) -> None:
+    pair = Pair("abc", tag="other", features=("more",))
+    assert marked["plain"].predictor.unseen_marks([pair]) == set()
+    assert marked["tag"].predictor.unseen_marks([pair]) == {"<other>", "<+more>"}
+
+
 # --- the command line, and starting from another run
 
 

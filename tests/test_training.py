@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import weft
-from weft.core.errors import UserError
+from weft.core.errors import UserError, WeftError
 from weft.core.kinds import Batch
 from weft.core.pair import END
 from weft.learn.optimise import adamw, put_rate
@@ -85,6 +85,19 @@ def test_the_room_for_a_model_of_any_kind_is_known_before_it_is_made(settings: d
     assert "smaller widths" in caught.value.todo
 
 
+def test_a_batch_that_does_not_fit_into_memory_is_told_in_three_parts(
+    tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr("weft.learn.loop.Trainer._backward", full)
+    with pytest.raises(WeftError, match="memory is not enough to learn from 512 symbols") as caught:
+        weft.train(tiny_pairs, out=tmp_path / "run", steps=1, settings={**SMALL, "train.batch_tokens": 512})
+    assert "train.batch_tokens=512" in caught.value.where
+    assert "--set train.batch_tokens=256" in caught.value.todo
+
+
 def test_a_list_of_pairs_is_learned_and_predicted(tmp_path: Path) -> None:
     settings = {**SMALL, "train.rate": 0.01, "train.dropout": 0.0}
     run = weft.train(pairs(), out=tmp_path / "run", steps=150, settings=settings)
@@ -115,6 +128,16 @@ def test_bfloat16_trains_to_finite_weights(tmp_path: Path) -> None:
         pairs(), out=tmp_path / "run", steps=5, settings={**SMALL, **TRANSFORMER, "train.precision": "bfloat16"}
     )
     assert all(bool(p.isfinite().all()) for p in run.predictor.model.parameters())
+
+
+def test_a_budget_of_time_ends_annealed_after_the_most_passes(tmp_path: Path) -> None:
+    settings = {**SMALL, "train.batch_tokens": 32, "train.most_passes": 1, "train.members": 1}
+    run = weft.train(pairs(200), out=tmp_path / "run", budget=100, settings=settings, reporter=Quiet())
+    reports = [line for line in log(run) if line["kind"] == "report"]
+    assert (reports[-1]["epoch"], reports[-1]["share"]) == (1, 1)
+    assert reports[-1]["step"] > 20
+    assert reports[-1]["seconds"] < 50
+    assert reports[-1]["rate"] < 0.05 * run.spec.train.rate < max(line["rate"] for line in reports)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device that the test needs to be missing")

@@ -112,9 +112,9 @@ class Run:
 
     def _check_marks(self, pairs: Sequence[Pair]) -> None:
         """Without the tag or the features that it was trained with, a run would be judged on what it cannot know."""
-        data = self.spec.data
+        data, known = self.spec.data, self.predictor.source.marks
         for name, there in (("tag", data.tag), ("features", data.features)):
-            if there is not None and not any(pair.tag if name == "tag" else pair.features for pair in pairs):
+            if known and there is not None and not any(pair.tag if name == "tag" else pair.features for pair in pairs):
                 raise UserError(
                     f"this run was trained with {name}, and no pair has any",
                     str(self.path),

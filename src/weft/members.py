@@ -140,6 +140,13 @@ def leave_out_those_behind(folder: RunFolder, members: int, note: Callable[[str]
             mark.unlink(missing_ok=True)
 
 
+def tell_of_those_astray(folder: RunFolder, members: int, note: Callable[[str], None]) -> None:
+    for number in range(2, members + 1):
+        if (path := folder.member(number).astray).exists():
+            reason = path.read_text(encoding="utf-8").strip()
+            note(f"model {number} went astray, and stays as it was at its best: {reason}")
+
+
 def _best_loss(folder: RunFolder) -> float:
     """Of the weights that are kept; infinite where there are none."""
     kept = [line["loss"] for line in evaluations(folder) if line["best"] and line["loss"] is not None]

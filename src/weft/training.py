@@ -24,7 +24,7 @@ from weft.learn.folder import RunFolder
 from weft.learn.loop import FINAL_EVALUATIONS, Trainer
 from weft.learn.model import model_of
 from weft.learn.report import Log, Reporter
-from weft.learn.room import check_room
+from weft.learn.room import check_room, explain_room
 from weft.learn.validate import Validator
 from weft.learn.world import World, join_world
 from weft.look.card import card
@@ -37,6 +37,7 @@ from weft.members import (
     shares,
     side_by_side,
     spec_of,
+    tell_of_those_astray,
     using_threads,
 )
 from weft.nn.heads import Tokens
@@ -72,6 +73,7 @@ def run_job(job: Job, reporter: Reporter) -> Path:
                         if world.first and not going_on:
                             folder.give_up()
                         folder.explain(error)
+                        explain_room(error, ready.spec)
                         raise
     finally:
         reporter.close()
@@ -128,6 +130,7 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, jo
             trainer, *more = _train_some(ready, folder, mine.numbers, world, reporter)
             beside.wait()
         if world.first:
+            tell_of_those_astray(folder, members, reporter.note)
             leave_out_those_behind(folder, members, reporter.note)
     give_back()  # what the steps needed
     if world.first:
@@ -166,12 +169,13 @@ def _train_some(
         own = replace(ready, spec=_own_spec(ready.spec, number, folder))
         with _locked_by_first(member, world, PATIENCE) if number > 1 else nullcontext():
             begun = init or (race.winner(folder) if number == 1 else None)
+            member.astray.unlink(missing_ok=True)
             try:
                 trainers.append(_train_one(own, member, told, world, begun))
             except WentAstray as error:
                 if number == 1:
                     raise
-                reporter.note(f"model {number} went astray, and stays as it was at its best: {error.what}")
+                member.write(member.astray.name, f"{error.what}\n")  # whoever speaks to the user will tell
     return trainers
 
 

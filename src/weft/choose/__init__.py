@@ -199,10 +199,11 @@ def _recurrent(choices: Choices, given: Mapping[str, Any], clock: Clock | None, 
 
 
 def _models(given: Mapping[str, Any], clock: Clock) -> int:
-    """How many recurrent models there will be at least: one a core, unless the user says otherwise."""
+    """How many recurrent models there will be at least: one a core, unless the user says otherwise or time is short."""
     if by_ctc(given) or not clock.apart:
         return 1
-    return int(given.get("train", {}).get("members") or min(clock.cores, size.MOST_MEMBERS))
+    several = min(clock.cores, size.MOST_MEMBERS) if clock.seconds >= size.SHORTEST_OF_SEVERAL else 1
+    return int(given.get("train", {}).get("members") or several)
 
 
 def _handing_over(choices: Choices, given: Mapping[str, Any], survey: Survey, typical: Typical) -> None:

@@ -19,6 +19,7 @@ LARGEST_BATCH = 8192  # symbols, that long lines ask for
 LONGEST_WORD = 60  # characters, on average: made-up pairs are words, and long texts would take long to compare
 FEW = 5000  # pairs that show it; fewer are filled up with pairs that are made up
 AGAIN = 0.3  # of the rows, repeated: above this frequent sources would take most of the time
+LONGEST_SPACED = 12  # characters of a word, on average: more are no words
 MANY_TEXTS = 20_000  # pairs, from which on pieces and a Transformer are learned well
 SHORT_TARGET = 20  # symbols, that take no time to write
 KEPT = 0.35  # of rare characters, in the target: above this it is told where a character never seen goes
@@ -75,7 +76,7 @@ def are_pieces(sides: Sequence[str]) -> bool:
 
 def pieces(choices: Choices, survey: Survey, sides: Sequence[str], given: Mapping[str, Any]) -> None:
     """How many pieces of words there are, as many on one side as the user says of the other; and are they shared?"""
-    words = survey.pairs * survey.target.mean_words
+    words = survey.pairs * (survey.target.mean / 2 if is_unspaced(survey.target) else survey.target.mean_words)
     asked = [given.get(name, {}).get("size") for name in ("source", "target")]
     said = next((size for size in asked if size is not None), None)
     size = int(said or min(16_000, max(1000, round(words / 80 / 500) * 500)))
@@ -84,6 +85,11 @@ def pieces(choices: Choices, survey: Survey, sides: Sequence[str], given: Mappin
     alike = sides[0] == sides[1] and len({size if one is None else one for one in asked}) == 1
     why = f"{survey.shared_characters:.0%} of the target's letters are the source's too"
     choices.set("embed.shared", alike and survey.shared_characters >= 0.8, why if alike else "")
+
+
+def is_unspaced(found: SideSurvey) -> bool:
+    """Whether words are not set apart, as in Chinese: then two characters are about one, and a piece hardly more."""
+    return found.mean_word > LONGEST_SPACED
 
 
 def length(found: SideSurvey, kind: str) -> float:
@@ -97,10 +103,10 @@ def long(found: SideSurvey, kind: str) -> float:
 
 
 def symbols_per_character(found: SideSurvey, kind: str) -> float:
-    """A piece of a word is about four characters."""
+    """A piece of a word is about four characters, or one where words are not set apart."""
     if kind == "bytes":
         return sum(len(c.encode()) * n for c, n in found.characters.items()) / max(1, sum(found.characters.values()))
-    return 1 / 4 if kind in SUBWORDS else 1.0
+    return 1 / 4 if kind in SUBWORDS and not is_unspaced(found) else 1.0
 
 
 def batch(choices: Choices, survey: Survey, sides: Sequence[str], typical: Typical, symbols: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from typing import Annotated, Any
@@ -72,14 +73,26 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
         f"and {relation.copied_words:.0%} of its words of three letters and more; "
         f"{relation.in_order:.0%} of the steps along a target go forwards in the source; "
         f"{relation.ambiguous:.1%} of rows have a source that has other targets, too; "
-        f"{relation.again:.1%} repeat another row"
+        f"{relation.again:.1%} repeat another row; "
+        f"{relation.kept:.0%} of the rare characters of a source stand in its target"
     )
     if valid:
         common.show(f"{prepared.repeats():,} of {len(prepared.valid):,} validation pairs are training pairs too")
+        _strangers(prepared, survey)
     chosen = choose(survey, {})
     rows = [list(reason) for reason in chosen.reasons]
     common.show("what training would choose", common.table(["setting", "value", "because"], rows, words=True))
     _examples(prepared, compose(("autopilot", chosen.layer)).spec)
+
+
+def _strangers(prepared: Any, survey: Any) -> None:
+    """Characters of validation sources that training never had."""
+    known = survey.source.characters
+    found = Counter(c for pair in prepared.valid for c in set(pair.source) - set(known))
+    rows = sum(not set(pair.source) <= set(known) for pair in prepared.valid)
+    if rows:
+        some = " ".join(c for c, _ in found.most_common(20) if c.isprintable())
+        common.show(f"{rows:,} of their sources have characters that the training sources have not: {some}")
 
 
 def _numbers(side: Any) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from weft.cli import common
 
 PAIRS, SHARES = 24_000, (0.92, 0.03)
 SHOWN = 12
+OWN = re.compile(r"weft (?:--\S+ (?:[^-\s]\S* )?)*demo\b")  # the command of a run that it may make anew
 ABOUT = "about.txt"  # of a folder that the demo may write over
 
 
@@ -38,11 +40,11 @@ def demo(
     from weft.learn.report import reporter
 
     data = out.with_name(f"{out.name}-data")
-    if RunFolder(out).is_run and "demo" in str(RunFolder(out).read_facts()["command"]).split():  # one of before
-        shutil.rmtree(out)
     if data.exists() and not (data / ABOUT).exists():
         what = "this folder is there already, and the demo would write its dates into it"
         raise UserError(what, str(data), "choose another --out, or remove the folder")
+    if RunFolder(out).is_run and OWN.match(str(RunFolder(out).read_facts()["command"])):  # a demo of before
+        shutil.rmtree(out)
     RunFolder(out).check_free()
     data.mkdir(parents=True, exist_ok=True)
     parts = split_by_target(dates(PAIRS, seed), SHARES)

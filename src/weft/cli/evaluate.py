@@ -61,7 +61,7 @@ def evaluate(
         common.complain(note, label="note")
     if reading.skipped:
         common.complain(f"bad rows left out: {reading.skipped:,}; the first is {reading.bad[0]}", label="note")
-    common.note_unseen(loaded.predictor.unseen_marks(rows))
+    common.note_unseen(set[str]().union(*(one.predictor.unseen_marks(rows) for one in (loaded, other) if one)))
     with common.progress("evaluating", len(rows)) as tick:
         found = loaded.evaluate(rows, search=search, tick=tick)
     result: dict[str, Any] = {**found.metrics, "n": found.n, "signatures": found.signatures}

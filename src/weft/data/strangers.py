@@ -62,7 +62,7 @@ class Strangers:
         return dict(zip(self._stand_ins, self._strange(source)))
 
     def _kin(self, character: str) -> str:
-        """Its other case, or what is known of its parts or of the other case's; itself, if nothing is."""
+        """What is known of its parts, or its other case, or of that one's parts; itself, if nothing is."""
         for form in (character, character.lower(), character.upper()):
             if form in self._known:
                 return form

@@ -117,7 +117,7 @@ class _Side:
 
 
 class _KeptAside:
-    """The rows that stand first in the fixed shuffling: a share of all, and at most LARGEST_HOLD_OUT."""
+    """The rows that stand first in the fixed shuffling: a share of all, and at most about LARGEST_HOLD_OUT."""
 
     def __init__(self, share: float) -> None:
         self.share, self.rows = share, 0
@@ -126,7 +126,7 @@ class _KeptAside:
     def add(self, pair: Pair) -> None:
         self.rows += 1
         item = (-place(pair), self.rows, pair)
-        if len(self._first) <= LARGEST_HOLD_OUT:
+        if len(self._first) <= 2 * LARGEST_HOLD_OUT:
             heapq.heappush(self._first, item)
         elif item[0] > self._first[0][0]:
             heapq.heapreplace(self._first, item)

@@ -27,7 +27,7 @@ from weft.grid.variants import Variant
 from weft.settings import Clash, Layer, compose, flatten, implied_kind, merge, put
 from weft.spec import Spec
 
-SIDES = ("encoder", "decoder")
+SIDES, PAIRED = ("encoder", "decoder"), ("source", "target")
 WITH_KINDS = ("embed.positions", "train.embed_rate")  # what the autopilot chooses by the kinds of the sides,
 WITH_TOKENS = ("embed.shared", "search.longest_ratio", "data.unseen")  # and by how they are cut
 
@@ -119,13 +119,14 @@ def layers_of(base: Base, settings: Mapping[str, Any]) -> Layers:
     changed, cut = {side: kind for side, kind in kinds.items() if kind != own[side]}, _cut(base, cell)
     if not changed and not cut:
         return Layers(base.chosen.layer, base.file_layer, merge(base.flag_layer, cell))
-    follow = {*(WITH_KINDS if changed else ()), *(WITH_TOKENS if cut else ()), *(f"{side}.size" for side in cut)}
+    fresh = _fresh(base, cell, kinds)
+    sized = PAIRED if cut and fresh.get("embed.shared") else cut
+    follow = {*(WITH_KINDS if changed else ()), *(WITH_TOKENS if cut else ()), *(f"{side}.size" for side in sized)}
 
     def follows(key: str) -> bool:
         """Whether the cell's own choice counts, not the base's."""
         return key in follow or (key.split(".")[0] in changed and not key.endswith(".width"))
 
-    fresh = _fresh(base, cell, kinds)
     own_ones = {key: value for key, value in fresh.items() if follows(key)}
     kept = {key: value for key, value in flatten(base.chosen.layer) if not follows(key)}
     layers = Layers(nest({**own_ones, **kept}), base.file_layer, base.flag_layer)
@@ -150,7 +151,7 @@ def _cut(base: Base, cell: Layer) -> list[str]:
     """The sides of the pairs that a cell cuts in another way."""
     return [
         side
-        for side in ("source", "target")
+        for side in PAIRED
         if side in cell and {"tokens", "size"} & set(cell[side]) and cell[side] != getattr(base.spec, side).model_dump()
     ]
 

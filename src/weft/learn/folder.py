@@ -54,6 +54,11 @@ class RunFolder:
         """Of a model of a run: there if it is not to predict with the others, with the reason."""
         return self.path / "left-out.txt"
 
+    @property
+    def astray(self) -> Path:
+        """Of a model of a run: there if it could not be trained to the end, with the reason."""
+        return self.path / "astray.txt"
+
     def check_free(self) -> None:
         """Refuse a folder that is in use for something else."""
         if self.is_run:

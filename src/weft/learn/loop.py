@@ -55,6 +55,11 @@ def epoch_of(corpus: Corpus, spec: Spec, number: int) -> Plan:
     return corpus.epoch(number, train.batch_tokens, train.seed, aligned=aligned, frequency=spec.data.frequency)
 
 
+def passes_to_epochs(corpus: Corpus, spec: Spec) -> float:
+    """How many epochs have as many rows as the corpus: more than one where frequent sources are evened out."""
+    return 1.0 if spec.data.frequency == 1 else len(corpus) / max(1, len(epoch_of(corpus, spec, 0).rows))
+
+
 class NotFinite(Exception):
     """The loss or its gradient is not a number any more."""
 
@@ -75,7 +80,8 @@ class Trainer:
     ) -> None:
         self.spec, self.model, self.corpus, self.world, self.reporter = spec, model, corpus, world, reporter
         self.validator, self._greedy = validator.part(spec.train.valid_pairs), greedy
-        self.budget = Budget(spec.train.seconds, spec.train.steps, spec.train.epochs, spec.train.most_passes)
+        most = spec.train.most_passes * passes_to_epochs(corpus, spec) if spec.train.most_passes else 0.0
+        self.budget = Budget(spec.train.seconds, spec.train.steps, spec.train.epochs, most)
         self.objective = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
         self.feeding = Feeding(**spec.feeding.model_dump(exclude={"noise"}))
         self.optimiser = adamw(model, spec.train.weight_decay, spec.train.embed_rate)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from weft.core.errors import UserError
+from weft.core.errors import UserError, WeftError
 from weft.settings import flatten
 from weft.spec import Spec
 
@@ -28,6 +28,18 @@ def check_room(make: Callable[[], nn.Module], spec: Spec, device: torch.device) 
             f"settings {', '.join(s for s in sizes if not s.startswith('search.'))}",
             "choose smaller widths or fewer layers, such as --set encoder.width=256",
         )
+
+
+def explain_room(error: Exception, spec: Spec) -> None:
+    """Say it in three parts, if training ended because a batch did not fit."""
+    said = str(error).lower()
+    if isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate memory" in said):
+        tokens = spec.train.batch_tokens
+        raise WeftError(
+            f"the memory is not enough to learn from {tokens:,} symbols at a time",
+            f"setting train.batch_tokens={tokens}",
+            f"lower it: --set train.batch_tokens={max(16, tokens // 2)}",
+        ) from error
 
 
 def _memory(device: torch.device) -> int:

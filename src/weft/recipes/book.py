@@ -14,7 +14,7 @@ from weft.recipes.study import Files, Options, Recipe, Study, given, made
 ELMAN = {"encoder.cell": "elman", "decoder.cell": "elman"}
 NO_ATTENTION = {"decoder.attention.score": "none"}
 SMALL = {"encoder.width": 128, "decoder.width": 128, "embed.width": 64}
-CHARACTERS = {"source.tokens": "characters", "target.tokens": "characters"}
+CHARACTERS = {"source.tokens": "characters", "target.tokens": "characters", "data.unseen": "unknown"}
 EXACT = {"train.select": "exact"}
 PUBLIC = "The folder that `WEFT_DATA` names must hold them; they are not part of Weft."
 

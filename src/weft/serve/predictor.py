@@ -113,9 +113,9 @@ class Predictor:
 
     def unseen_marks(self, pairs: Iterable[Pair]) -> set[str]:
         """The tags and features that training never saw; a run that was trained without any passes them over."""
-        if not self.source.marks:
-            return set()
-        return {mark for pair in pairs for mark in marks_of(pair)} - set(self.source.marks)
+        there = {mark for pair in pairs for mark in marks_of(pair)}
+        known = [set(p.source.marks) for p in (self, *self.others) if p.source.marks]
+        return set[str]().union(*(there - own for own in known))
 
     def join(self, other: Predictor, where: str) -> None:
         """Predict together with another run from now on: the mean of the probabilities."""
@@ -126,7 +126,7 @@ class Predictor:
             raise UserError(
                 f"its target symbols are not those of the first run ({len(other.target):,} and {len(self.target):,})",
                 where,
-                "use runs that were trained on the same pairs with the same target settings",
+                "use runs that were trained on the same pairs with the same target settings and data.unseen",
             )
         self.others += [other, *other.others]
 
