@@ -246,7 +246,7 @@ def test_wrong_settings_are_refused_before_a_folder_is_made(
 
 def test_a_model_that_no_memory_holds_is_refused_with_its_widths(weft: Weft, pairs: Path) -> None:
     done = weft("train", pairs, "--out", "run", "--steps", 2, "--set", "encoder.width=1000000")
-    refused(done, "GB of memory to train, and there are ", "encoder.width=1000000", "smaller widths", after_notes=4)
+    refused(done, "GB of memory to train, and there are ", "encoder.width=1000000", "smaller widths", after_notes=5)
     assert weft("train", pairs, "--out", "run", "--steps", 2, *SMALL).code == 0  # the folder is free
 
 

@@ -73,8 +73,8 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
         f"and {relation.copied_words:.0%} of its words of three letters and more; "
         f"{relation.in_order:.0%} of the steps along a target go forwards in the source; "
         f"{relation.ambiguous:.1%} of rows have a source that has other targets, too; "
-        f"{relation.again:.1%} repeat another row; "
-        f"{relation.kept:.0%} of the rare characters of a source stand in its target"
+        f"{relation.again:.1%} repeat another row",
+        f"{relation.kept:.0%} of the rare characters of a source stand in its target",
     )
     if valid:
         common.show(f"{prepared.repeats():,} of {len(prepared.valid):,} validation pairs are training pairs too")
