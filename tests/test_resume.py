@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
@@ -268,15 +269,14 @@ def test_resuming_without_checkpoints_says_that_it_starts_from_the_beginning(pai
 def test_a_loss_that_is_not_finite_stops_with_the_last_good_weights(
     pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.learn.loop import Trainer
+    from weft.learn.backward import Backward
 
-    real = Trainer._loss
+    real, calls = Backward.__call__, itertools.count()
 
-    def broken(self: Trainer, emission: object, batch: object) -> object:
-        loss = real(self, emission, batch)  # type: ignore[arg-type]
-        return loss * float("nan") if self.progress.step == 25 else loss
+    def broken(self: Backward, batch: Any, count: Any) -> Any:
+        return real(self, batch, count) * (float("nan") if next(calls) == 25 else 1.0)
 
-    monkeypatch.setattr(Trainer, "_loss", broken)
+    monkeypatch.setattr(Backward, "__call__", broken)
     with pytest.raises(WeftError) as caught:
         train(pairs, tmp_path / "run")
     assert "step 25" in caught.value.what

@@ -91,7 +91,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_told_in_three_parts(
     def full(*_: object) -> None:
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
 
-    monkeypatch.setattr("weft.learn.loop.Trainer._backward", full)
+    monkeypatch.setattr("weft.learn.backward.Backward.__call__", full)
     with pytest.raises(WeftError, match="memory is not enough to learn from 512 symbols") as caught:
         weft.train(tiny_pairs, out=tmp_path / "run", steps=1, settings={**SMALL, "train.batch_tokens": 512})
     assert "train.batch_tokens=512" in caught.value.where
@@ -204,7 +204,7 @@ def test_the_card_tells_the_score_the_data_and_the_command(tmp_path: Path) -> No
 
 def plainly(self: Any, batch: Batch, count: torch.Tensor) -> torch.Tensor:
     """The gradient of the loss as one would write it down, instead of the trainer's."""
-    loss: torch.Tensor = self._loss(self.model(batch), batch)
+    loss: torch.Tensor = self.objective(self.model(batch), batch).total
     (loss / count).backward()
     return loss.detach()
 
@@ -220,13 +220,13 @@ HEADS: dict[str, dict[str, object]] = {
 def test_the_gradient_is_the_same_whether_the_scores_are_made_in_parts_or_at_once(
     head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.learn import loop
+    from weft.learn import backward
 
     settings, weights = {**HEADS[head], "train.dropout": 0.0, "train.evaluations": 1}, []
     for name, most in (("whole", 8_000_000), ("parts", 700), ("plain", 0)):
-        monkeypatch.setattr(loop, "MOST_SCORES", most)
+        monkeypatch.setattr(backward, "MOST_SCORES", most)
         if name == "plain":
-            monkeypatch.setattr(loop.Trainer, "_backward", plainly)
+            monkeypatch.setattr(backward.Backward, "__call__", plainly)
         run = weft.train(pairs(), out=tmp_path / name, steps=4, settings=settings, reporter=Quiet())
         weights.append(list(run.predictor.model.parameters()))
     whole, parts, plain = weights

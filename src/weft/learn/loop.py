@@ -10,17 +10,16 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
 import torch
 
 from weft.core.errors import Interrupted, WentAstray
-from weft.core.kinds import Batch, Emission
 from weft.data.batches import Plan
 from weft.data.corpus import Corpus
 from weft.learn import snapshot
+from weft.learn.backward import Backward
 from weft.learn.budget import Budget, rate_at
 from weft.learn.checkpoint import Checkpoint
 from weft.learn.effort import Effort, share_of_speed
@@ -32,7 +31,7 @@ from weft.learn.progress import Progress, Window
 from weft.learn.report import Log, Reporter
 from weft.learn.signals import Signals
 from weft.learn.snapshot import Snapshots
-from weft.learn.validate import MOST_SCORES, Evaluation, Validator
+from weft.learn.validate import Evaluation, Validator
 from weft.learn.world import World
 from weft.nn.model import Model, Seq2Seq
 from weft.score.metrics import is_better
@@ -82,7 +81,8 @@ class Trainer:
         self.validator, self._greedy = validator.part(spec.train.valid_pairs), greedy
         most = spec.train.most_passes * passes_to_epochs(corpus, spec) if spec.train.most_passes else 0.0
         self.budget = Budget(spec.train.seconds, spec.train.steps, spec.train.epochs, most)
-        self.objective = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
+        objective = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
+        self.backward = Backward(model, objective, spec.train.precision, world.device)
         self.feeding = Feeding(**spec.feeding.model_dump(exclude={"noise"}))
         self.optimiser = adamw(model, spec.train.weight_decay, spec.train.embed_rate)
         self.average = Average(model, spec.train.average)
@@ -206,46 +206,9 @@ class Trainer:
         if batch is not None:
             if isinstance(self.model, Seq2Seq):
                 batch = self.feeding(self.model, batch, self.share)
-            total = self._backward(batch, count)
+            total = self.backward(batch, count)
         self.world.sum_gradients(self.model)
         return float(self.world.sum(total)), int(count)
-
-    def _backward(self, batch: Batch, count: torch.Tensor) -> torch.Tensor:
-        """Gradients of the loss over `count`; the loss's sum.
-
-        The head goes over some rows at a time, so that the scores over all symbols are never all in memory. Its
-        gradients are collected in copies of what it reads, and then handed down in one go.
-        """
-        half = torch.autocast(
-            self.world.device.type, dtype=torch.bfloat16, enabled=self.spec.train.precision == "bfloat16"
-        )
-        with half:
-            states, memory = self.model.decode(batch)
-        ends, source = [], memory.states.detach()
-        if self.model.head.sees_source:
-            source.requires_grad_()
-        total = torch.zeros((), device=self.world.device)
-        for some in self._parts(states):
-            ends.append(states.detach()[some].requires_grad_())
-            with half:
-                emission = self.model.head(ends[-1], replace(memory, states=source).select(some))
-            loss = self._loss(emission, batch.rows(some))
-            (loss / count).backward()  # type: ignore[no-untyped-call]
-            total += loss.detach()
-        of_states = torch.cat([end.grad for end in ends if end.grad is not None])
-        if source.grad is None:
-            torch.autograd.backward([states], [of_states])
-        else:
-            torch.autograd.backward([states, memory.states], [of_states, source.grad])
-        return total
-
-    def _parts(self, states: torch.Tensor) -> list[slice]:
-        """Slices of rows whose scores over all symbols are at most MOST_SCORES numbers."""
-        rows = max(1, MOST_SCORES // (states.shape[1] * self.model.head.symbols))
-        return [slice(first, first + rows) for first in range(0, states.shape[0], rows)]
-
-    def _loss(self, emission: Emission, batch: Batch) -> torch.Tensor:
-        return self.objective(emission, batch).total
 
     def _advance(self, count: int) -> None:
         self.progress.step += 1
