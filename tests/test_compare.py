@@ -23,6 +23,7 @@ from matplotlib.image import imread
 import weft
 from commands import Weft, refused
 from conftest import made_up_pairs
+from weft.choose import choose
 from weft.core.errors import Interrupted, UserError, WeftError
 from weft.core.machine import Speed
 from weft.core.pair import Pair
@@ -238,6 +239,15 @@ def test_a_recurrent_cell_of_running_text_has_the_layers_of_its_kind() -> None:
         "encoder transformer, decoder transformer": (3, 3),
     }
     assert {spec.encoder.width for spec in cells.values()} == {base.spec.encoder.width}
+
+
+def test_what_is_compared_has_all_of_its_time_and_is_one_model() -> None:
+    speed = Speed(2e11, 0.0, 1e11, 2)
+    chosen = choose(word_forms(), given := {"train": {"budget_seconds": 36_000.0}}, speed).layer["train"]
+    assert chosen["members"] > 1
+    assert chosen["most_passes"] > 0
+    _, cells = cells_of(word_forms(), ["decoder.cell=lstm,gru"], given, speed)
+    assert {(spec.train.members, spec.train.most_passes) for spec in cells.values()} == {(1, 0.0)}
 
 
 def test_embeddings_learn_as_fast_as_the_kind_wants_at_the_rate_of_the_base() -> None:

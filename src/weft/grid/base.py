@@ -31,8 +31,9 @@ SIDES, PAIRED = ("encoder", "decoder"), ("source", "target")
 WITH_KINDS = ("embed.positions", "train.embed_rate")  # what the autopilot chooses by the kinds of the sides,
 WITH_TOKENS = ("embed.shared", "search.longest_ratio", "data.unseen")  # and by how they are cut
 
-# what is compared is one model, unless the user says otherwise; what goes with some decoders only is chosen for none
-ONLY_ALONE = ("train.members", "bridge.give", "decoder.attention.moves")
+# what is compared is one model for all of its budget, unless the user says otherwise; what goes with some decoders
+# only is chosen for none
+ONLY_ALONE = ("train.members", "train.most_passes", "bridge.give", "decoder.attention.moves")
 
 
 @dataclass(frozen=True)
