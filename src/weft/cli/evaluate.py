@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,12 +50,9 @@ def evaluate(
     search = search_changes(beam, greedy, False, {})
     loaded, other = load(run, *(with_ or ())), None if against is None else load(against)
     memory.keep()
+    runs = [loaded, *(Run(path) for path in with_ or ()), *([] if other is None else [other])]
     asked = [common.column(c) for c in (source, target, features, tag)]
-    own = _fields(loaded.columns)
-    others = [_fields(Run(path).columns) for path in with_ or ()] + ([] if other is None else [_fields(other.columns)])
-    for theirs in others:  # what only another run was trained with is read, too
-        own = [mine if mine is not None else more for mine, more in zip(own, theirs)]
-    columns = Columns(*(new if new is not None else old for new, old in zip(asked, own)))
+    columns = Columns(*map(_first_given, zip(asked, *(_fields(one.columns) for one in runs))))
     reading, bad, longest = Reading(), common.on_bad_line() or "stop", loaded.spec.data.longest
     rows = list(read_pairs([pairs], columns, on_bad_line=bad, longest=longest, reading=reading))
     for note in reading.notes:
@@ -73,6 +71,11 @@ def evaluate(
         typer.echo(json.dumps(finite(result), ensure_ascii=False))
     else:
         _show(str(run), result, str(against) if against is not None else "")
+
+
+def _first_given(columns: Iterable[Any]) -> Any:
+    """What is asked for, or what the first run has that was trained with such a column; None where none was."""
+    return next((column for column in columns if column is not None), None)
 
 
 def _fields(columns: Any) -> list[Any]:
