@@ -39,12 +39,15 @@ def side_by_side(spec: Spec, world: World) -> int:
 
 
 def spec_of(spec: Spec, number: int, at_once: int) -> Spec:
-    """The settings of one model: its seed, and its share of a budget of time."""
+    """The settings of one model: its seed, its share of a budget of time, and which way it writes."""
     train = spec.train
     rounds = -(-train.members // at_once)
     seconds = None if train.seconds is None else train.seconds / rounds
     own = {"members": 1, "seed": train.seed + SEEDS_APART * (number - 1), "budget_seconds": seconds, "raced": 0.0}
-    return spec.model_copy(update={"train": train.model_copy(update=own)})
+    turned = train.both_ways and number % 2 == 0
+    decoder = spec.decoder.model_copy(update={"reverse": not spec.backward}) if turned else spec.decoder
+    one = train.model_copy(update={**own, "both_ways": False})
+    return spec.model_copy(update={"train": one, "decoder": decoder})
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,8 @@ class RecurrentDecoder(Part):
     """How many recurrences stand on each other."""
     attention: Attention = Attention()
     """How it looks at the source."""
+    reverse: bool = False
+    """Write the target from its end to its start."""
     residual: bool = False
     """Add what goes into each layer but the first to what comes out of it."""
     layer_norm: bool = False
@@ -191,7 +193,8 @@ class RecurrentDecoder(Part):
 
 
 class TransformerDecoder(Transformer):
-    pass
+    reverse: bool = False
+    """Write the target from its end to its start."""
 
 
 class NoDecoder(Part):
@@ -272,6 +275,8 @@ class Train(Part):
     """The most validation pairs that are decoded each time, evenly spread."""
     members: Annotated[int, Field(ge=1, le=64)] = 1
     """How many models are trained, with different seeds, to predict together; a budget of time is shared by all."""
+    both_ways: bool = False
+    """Of several models, every second writes the other way round (decoder.reverse); what both find likely is said."""
     seed: Annotated[int, Field(ge=0)] = 1
     """The seed of everything random."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -344,6 +349,11 @@ class Spec(Part):
     """How it is trained."""
     search: Search = Search()
     """How it is decoded."""
+
+    @property
+    def backward(self) -> bool:
+        """Whether it writes from the end."""
+        return not isinstance(self.decoder, NoDecoder) and self.decoder.reverse
 
     @model_validator(mode="after")
     def _fits_together(self) -> Spec:

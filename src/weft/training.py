@@ -45,7 +45,7 @@ from weft.nn.model import Seq2Seq
 from weft.opening import Job, Ready, asked_for, go_on, start
 from weft.score.metrics import signatures
 from weft.serve.predictor import Predictor, make_plan
-from weft.spec import Spec, Train
+from weft.spec import Train
 
 SECONDS_BETWEEN_PICTURES = 30.0
 FINAL_PAIRS = 2000  # validation pairs that the finished model is scored on
@@ -143,9 +143,10 @@ def _make_members(ready: Ready, folder: RunFolder, at_once: int) -> None:
         member = folder.member(number)
         if not member.is_run:
             member.create()
-            member.write_tokenisers(ready.source, ready.target)
+            spec = spec_of(ready.spec, number, at_once)
+            member.write_tokenisers(ready.source, ready.target.written(spec.backward))
             member.write_facts({**folder.read_facts(), "folder": str(member.path)})
-            member.write_spec(spec_of(ready.spec, number, at_once), folder.read_choices()["origins"], [])
+            member.write_spec(spec, folder.read_choices()["origins"], [])
 
 
 def train_members(folder: RunFolder, numbers: Sequence[int], pairs: Sequence[str], reporter: Reporter) -> None:
@@ -166,7 +167,7 @@ def _train_some(
             reporter.note(f"now model {number}")
         told = Among(reporter, done, len(numbers), seconds)
         member = folder.member(number) if number > 1 else folder
-        own = replace(ready, spec=_own_spec(ready.spec, number, folder))
+        own = _own(ready, number, folder)
         with _locked_by_first(member, world, PATIENCE) if number > 1 else nullcontext():
             begun = init or (race.winner(folder) if number == 1 else None)
             member.astray.unlink(missing_ok=True)
@@ -185,13 +186,18 @@ def _begun_from(folder: RunFolder) -> Path | None:
     return Path(given) if given else None
 
 
-def _own_spec(spec: Spec, number: int, folder: RunFolder) -> Spec:
-    """As it was settled when the members' folders were made, wherever the run goes on."""
-    if number > 1:
-        return folder.member(number).read_spec()
-    second = folder.member(2).read_spec().train
-    train = spec.train.model_copy(update={"members": 1, "budget_seconds": second.budget_seconds, "raced": 0.0})
-    return spec.model_copy(update={"train": train})
+def _own(ready: Ready, number: int, folder: RunFolder) -> Ready:
+    """What one of several models is trained by, as it was settled when their folders were made."""
+    if number == 1:
+        spec, second = ready.spec, folder.member(2).read_spec().train
+        train = spec.train.model_copy(update={"members": 1, "budget_seconds": second.budget_seconds, "raced": 0.0})
+        return replace(ready, spec=spec.model_copy(update={"train": train}))
+    spec = folder.member(number).read_spec()
+    if spec.backward == ready.spec.backward:
+        return replace(ready, spec=spec)
+    target = ready.target.written(spec.backward)
+    corpus = ready.prepared.corpus(ready.source, target, spec.data.invented)
+    return replace(ready, spec=spec, target=target, corpus=corpus)
 
 
 def _train_one(ready: Ready, folder: RunFolder, reporter: Reporter, world: World, init: Path | None = None) -> Trainer:

@@ -13,6 +13,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -33,6 +34,7 @@ class Tokeniser(ABC):
     kind: str
     tag_at = "start"  # where a source has its tag: "start", "end", or "decoder" (in front, to be taken by the decoder)
     unseen = "unknown"  # what becomes of a source's characters that training never had: "unknown", "kin", "carried"
+    backward = False  # whether ids are those of the text from its end to its start
 
     def __init__(self, marks: Sequence[str]) -> None:
         self.marks = list(marks)
@@ -62,7 +64,8 @@ class Tokeniser(ABC):
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        return [[self.first + p if p >= 0 else UNKNOWN for p in places] for places in self._encode(texts)]
+        step = -1 if self.backward else 1
+        return [[self.first + p if p >= 0 else UNKNOWN for p in places[::step]] for places in self._encode(texts)]
 
     def encode_sources(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """The source side: the tag (unless it stands at the end), the features, then the text."""
@@ -92,7 +95,8 @@ class Tokeniser(ABC):
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; specials and marks are left out, UNKNOWN shows as �."""
-        return self._decode([i - self.first if i != UNKNOWN else -1 for i in ids if i >= self.first or i == UNKNOWN])
+        places = [i - self.first if i != UNKNOWN else -1 for i in ids if i >= self.first or i == UNKNOWN]
+        return self._decode(places[::-1] if self.backward else places)
 
     def show(self, ids: Iterable[int]) -> list[str]:
         """One readable name an id, for tables and pictures."""
@@ -105,8 +109,14 @@ class Tokeniser(ABC):
 
     def to_json(self) -> str:
         content = {"format": FORMAT, "kind": self.kind, "specials": SPECIALS, "marks": self.marks}
-        content |= {"tag_at": self.tag_at, "unseen": self.unseen, **self._content()}
+        content |= {"tag_at": self.tag_at, "unseen": self.unseen, "backward": self.backward, **self._content()}
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+    def written(self, backward: bool) -> Tokeniser:
+        """The same symbols, for a model that writes this way."""
+        made = copy(self)
+        made.backward = backward
+        return made
 
     def save(self, path: Path) -> None:
         path.write_text(self.to_json(), encoding="utf-8")
@@ -262,6 +272,7 @@ def _loaded(content: dict[str, Any]) -> Tokeniser:
     made = _of_kind(content)
     made.tag_at = content.get("tag_at", "start")  # runs of an older Weft do not say it, nor the next
     made.unseen = content.get("unseen", "unknown")
+    made.backward = content.get("backward", False)
     return made
 
 

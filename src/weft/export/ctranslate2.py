@@ -56,6 +56,8 @@ def unknown_part(spec: Spec) -> tuple[str, str] | None:
             return f"decoder.{name}={getattr(decoder, name)}", f"the encoder's, {getattr(encoder, name)}"
     if spec.embed.positions not in POSITIONS:
         return f"embed.positions={spec.embed.positions}", ", ".join(POSITIONS)
+    if spec.backward:
+        return "decoder.reverse=true", "decoder.reverse=false"
     if spec.head.kind != "tokens":
         return f"head.kind={spec.head.kind}", "tokens"
     if spec.data.tag is not None and spec.data.tag_at == "decoder":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from weft.core.kinds import Batch, Emission
@@ -125,21 +126,52 @@ def teacher_forced(
     each with sources in its own symbols, the mean of their probabilities counts.
     """
     total = count = right = 0.0
-    lengths = [np.array([len(row) + 1 for row in side], dtype=np.int32) for side in (*sources, targets)]
-    tokens = min(batch_tokens, max(256, MOST_SCORES // len(tokeniser) // len(models)))
     aligned = isinstance(models[0], Aligned)
     objective = Ctc() if aligned else CrossEntropy()
-    for rows in by_length(np.maximum.reduce(lengths[:-1]), lengths[-1], tokens):
-        wanted = [targets[r] for r in rows]
-        each = [Batch.of([own[r] for r in rows], wanted).to(device) for own in sources]
-        said, batch = [model(own) for model, own in zip(models, each)], each[0]
-        emission = said[0] if len(said) == 1 else Emission(torch.stack([e.log_probs for e in said]).logsumexp(0))
+    for _, batch, emission in _emissions(models, sources, targets, len(tokeniser), batch_tokens, device):
         loss = objective(emission, batch)
         total, count = total + float(loss.total), count + float(loss.count)
         if not aligned:
             right += float(((emission.logits.argmax(-1) == batch.wanted) & batch.target_mask).sum())
     found = {"loss": total / count if count else math.nan}
     return found if aligned else {**found, "accuracy": 100 * right / count if count else math.nan}
+
+
+@torch.inference_mode()
+def symbol_scores(
+    models: Sequence[Model],
+    sources: Sequence[Sequence[list[int]]],
+    targets: Sequence[list[int]],
+    symbols: int,
+    batch_tokens: int,
+    device: torch.device,
+) -> list[tuple[float, ...]]:
+    """The log-probability of every symbol of each target, END's included, by the models together."""
+    found: list[tuple[float, ...]] = [()] * len(targets)
+    for rows, batch, emission in _emissions(models, sources, targets, symbols, batch_tokens, device):
+        each = emission.log_probs.gather(2, batch.wanted[..., None])[..., 0].tolist()
+        for row, scores in zip(rows, each):
+            found[row] = tuple(scores[: len(targets[row]) + 1])
+    return found
+
+
+def _emissions(
+    models: Sequence[Model],
+    sources: Sequence[Sequence[list[int]]],
+    targets: Sequence[list[int]],
+    symbols: int,
+    batch_tokens: int,
+    device: torch.device,
+) -> Iterator[tuple[npt.NDArray[np.int64], Batch, Emission]]:
+    """Rows of like length, the batch of the first model, and what all models say of it together."""
+    lengths = [np.array([len(row) + 1 for row in side], dtype=np.int32) for side in (*sources, targets)]
+    tokens = min(batch_tokens, max(256, MOST_SCORES // symbols // len(models)))
+    for rows in by_length(np.maximum.reduce(lengths[:-1]), lengths[-1], tokens):
+        wanted = [targets[r] for r in rows]
+        each = [Batch.of([own[r] for r in rows], wanted).to(device) for own in sources]
+        said = [model(own) for model, own in zip(models, each)]
+        together = said[0] if len(said) == 1 else Emission(torch.stack([e.log_probs for e in said]).logsumexp(0))
+        yield rows, each[0], together
 
 
 def _shown(pair: Pair) -> str:

@@ -103,4 +103,5 @@ def pace_for(asked: Spec) -> Pace | None:
 
 def learn_tokenisers(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:
     sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
-    return prepared.tokenisers(sides[0], sides[1], spec.embed.shared, spec.data.tag_at, spec.data.unseen)
+    source, target = prepared.tokenisers(sides[0], sides[1], spec.embed.shared, spec.data.tag_at, spec.data.unseen)
+    return source, target.written(spec.backward)

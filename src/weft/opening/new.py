@@ -18,7 +18,7 @@ from weft.learn.report import Reporter
 from weft.opening.inherit import check_init, inherited
 from weft.opening.job import Job, Ready, absolute, data_layer, files_of, learn_tokenisers, pace_for, speed_for
 from weft.settings import Composed, Layer, compose, flatten, merge
-from weft.spec import Data, Spec
+from weft.spec import Data, Spec, Train
 
 
 def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
@@ -29,10 +29,11 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
     chosen = job.chosen or choose(prepared.survey, given, speed_for(asked), pace_for(asked))
     layers = (("autopilot", chosen.layer), ("init", of_init), ("file", job.file_layer), ("flag", job.flag_layer))
     composed = compose(*layers, ("flag", data_layer(job)))
-    _check_length(composed.spec)
+    _check_train(composed.spec.train)
     if job.init:
         source, target = RunFolder(job.init).read_tokenisers()
         check_init(composed.spec.data, prepared, source, target, job.init, reporter)
+        target = target.written(composed.spec.backward)
     else:
         source, target = learn_tokenisers(prepared, composed.spec)
     corpus = prepared.corpus(source, target, composed.spec.data.invented)
@@ -47,10 +48,14 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
     return Ready(composed.spec, source, target, corpus, prepared)
 
 
-def _check_length(spec: Spec) -> None:
-    if (spec.train.budget_seconds, spec.train.steps, spec.train.epochs) == (None, None, None):
+def _check_train(train: Train) -> None:
+    """What can only be told when everything is chosen."""
+    if (train.budget_seconds, train.steps, train.epochs) == (None, None, None):
         what = "the settings take away how long to train (steps, epochs or budget_seconds is null)"
         raise UserError(what, "settings train", "say it: --budget 10m, --steps N or --epochs N")
+    if train.both_ways and train.members == 1:
+        what = "train.both_ways=true is about several models, and there is one"
+        raise UserError(what, "setting train.both_ways", "set train.members=2 or more (or decoder.reverse=true), too")
 
 
 def _candidates(

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,14 +23,14 @@ from weft.data.tokens import Tokeniser, encode_pairs, marks_of
 from weft.learn import checkpoint, snapshot
 from weft.learn.folder import RunFolder
 from weft.learn.model import model_of
-from weft.learn.validate import Evaluation, Validator, teacher_forced
+from weft.learn.validate import Evaluation, Validator
 from weft.learn.world import pick_device
 from weft.nn.model import Aligned, Seq2Seq
 from weft.nn.packed import pack
 from weft.score.metrics import score
-from weft.search.decode import Plan, Searched, Source, decode
-from weft.search.ensemble import Ensemble
+from weft.search.decode import Plan, decode
 from weft.search.rules import Rules
+from weft.serve.voices import Choir, both_ways, choirs
 from weft.spec import Search, Spec
 
 
@@ -148,25 +149,29 @@ class Predictor:
         """A prediction for each pair's source, in order; an empty source has an empty output."""
         plan = plan or self.plan()
         asked = [i for i, pair in enumerate(pairs) if pair.source.strip()]
-        sources = self._sources([pairs[i] for i in asked])
         # line numbers matter to sampling: they are the input's, empty lines counted
         lines = [first_line + i for i in asked]
         made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
-        for place, hypotheses in self._hypotheses(sources, lines, plan, batch_lines, tick):
+        target = self._choirs()[0].target
+        for place, hypotheses in self._hypotheses([pairs[i] for i in asked], lines, plan, batch_lines, tick):
             source = pairs[asked[place]].source
-            made[asked[place]] = Prediction(source, tuple(self._output(source, h) for h in hypotheses))
+            made[asked[place]] = Prediction(source, tuple(self._output(source, target, h) for h in hypotheses))
         return made
 
     def _hypotheses(
         self,
-        sources: Sequence[Source],
+        pairs: Sequence[Pair],
         lines: Sequence[int],
         plan: Plan,
         batch_lines: int,
         tick: Callable[[int], None] | None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Those of each source, with its place, in any order; `lines` are the sources' numbers in the input."""
-        engine = self.engine
+        lead, *other = self._choirs()
+        if other and plan.kind == "beam" and not plan.rules.prefix:
+            yield from enumerate(both_ways(lead, other[0], pairs, plan, self.device, batch_lines, tick))
+            return
+        engine, sources = self.engine, lead.sources(pairs)
         taken = [] if engine is None else [place for place, source in enumerate(sources) if engine.takes(source, plan)]
         if engine is not None:
             for place, found in engine.decode([sources[p] for p in taken], plan, batch_lines, tick):
@@ -174,18 +179,11 @@ class Predictor:
         left = sorted(set(range(len(sources))) - set(taken))
         some, numbers = [sources[p] for p in left], [lines[p] for p in left]
         yield from zip(
-            left, decode(self._searched(), some, plan, self.device, lines=numbers, batch_lines=batch_lines, tick=tick)
+            left, decode(lead.searched, some, plan, self.device, lines=numbers, batch_lines=batch_lines, tick=tick)
         )
 
-    def _sources(self, pairs: Sequence[Pair]) -> list[Source]:
-        """Ids; of several runs each one's."""
-        each = [p.source.encode_sources(pairs) for p in (self, *self.others)]
-        return list(zip(*each)) if self.others else list(each[0])
-
-    def _searched(self) -> Searched:
-        if not self.others:
-            return self.model
-        return Ensemble([p.model for p in (self, *self.others) if isinstance(p.model, Seq2Seq)])
+    def _choirs(self) -> list[Choir]:
+        return choirs([self, *self.others], self.spec.train.batch_tokens, self.device)
 
     def evaluate(
         self, pairs: Sequence[Pair], plan: Plan | None = None, tick: Callable[[int], None] | None = None
@@ -200,15 +198,13 @@ class Predictor:
         return Evaluation(metrics, outputs, len(pairs))
 
     def forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
-        """Of the models together, given the right symbols so far: `loss` and `accuracy`."""
-        everyone = (self, *self.others)
-        sources = [p.source.encode_sources(pairs) for p in everyone]
-        targets, tokens = encode_pairs(pairs, self.source, self.target)[1], self.spec.train.batch_tokens
-        return teacher_forced([p.model for p in everyone], sources, targets, self.target, tokens, self.device)
+        """Of the models together, given the right symbols so far: `loss` and `accuracy`; of both ways the mean."""
+        each = [choir.forced(pairs) for choir in self._choirs()]
+        return {name: fmean(found[name] for found in each) for name in each[0]}
 
-    def _output(self, source: str, hypothesis: Hypothesis) -> Output:
-        names = (*self._shown(source, self.target, hypothesis.ids), "<end>")
-        text = self.source.strangers.restore(source, self.target.decode(hypothesis.ids))
+    def _output(self, source: str, target: Tokeniser, hypothesis: Hypothesis) -> Output:
+        names = (*self._shown(source, target, hypothesis.ids), "<end>")
+        text = self.source.strangers.restore(source, target.decode(hypothesis.ids))
         each = hypothesis.token_scores
         return Output(text, hypothesis.score, hypothesis.log_prob if each else math.nan, names, each)
 
@@ -255,6 +251,9 @@ def _weights(noted: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
 
 def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "") -> Plan:
     """The search of a spec, for outputs in the target's symbols."""
+    if prefix and target.backward:
+        what = "this run writes from the end (decoder.reverse=true), so the beginning of an output cannot be given"
+        raise UserError(what, "--prefix", "leave it out, or use a run with decoder.reverse=false")
     settings = search.model_dump(exclude={"no_repeat"})
     forced = tuple(target.encode(prefix)) if prefix else ()
     if UNKNOWN in forced:
