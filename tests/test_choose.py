@@ -303,6 +303,31 @@ def test_an_encoder_alone_is_one_model() -> None:
     assert members(0, given={"head": {"kind": "ctc"}, "train": {"budget_seconds": 86_400.0}}) == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"train": {"budget_seconds": 86_400.0}}, True),
+        ({"train": {"budget_seconds": 86_400.0, "members": 2}}, True),
+        ({"train": {"steps": 10, "members": 2}}, True),
+        ({"train": {"steps": 10}}, None),
+        ({"train": {"budget_seconds": 86_400.0, "members": 1}}, None),
+        ({"train": {"budget_seconds": 86_400.0, "both_ways": False}}, None),
+        ({"train": {"budget_seconds": 86_400.0}, "decoder": {"reverse": False}}, None),
+        ({"train": {"budget_seconds": 86_400.0}, "head": {"kind": "ctc"}}, None),
+    ],
+)
+def test_several_recurrent_models_write_both_ways(given: dict[str, Any], wanted: bool | None) -> None:
+    made = choose(phones(), given, Speed(2e10, 0, 1e10, 2))
+    assert made.layer["train"].get("both_ways") is wanted
+    assert ("train.both_ways" in [key for key, *_ in made.reasons]) is bool(wanted)
+
+
+def test_labels_are_the_same_from_the_end() -> None:
+    found = survey([Pair(f"word{i}", ("good", "bad")[i % 2]) for i in range(300)], 0)[0]
+    made = choose(found, {"train": {"steps": 10, "members": 2}})
+    assert "both_ways" not in made.layer["train"]
+
+
 @pytest.mark.parametrize("found", [phones(), sentences(2000)], ids=["phones", "sentences"])
 def test_a_budget_too_short_for_one_pass_is_told(found: Survey) -> None:
     slow = Speed(1e8, 0, 1e8, 1)

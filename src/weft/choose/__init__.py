@@ -27,6 +27,7 @@ LEARNING = 0.85  # the share of a budget that is left for steps
 RATE = 0.005  # of a Transformer of width 128 (docs/LOG.md, "The embeddings' rate")
 EMBED_RATE = 8.0  # in multiples of that
 LONG = 8  # symbols of a target, from which on attention that moves along copies better
+SHORTEST_TURNED = 3  # symbols of a target, END counted, that are another sequence from the end
 UPDATES = 250  # of a recurrent model in a pass over the data, at least: what a small corpus gets
 
 
@@ -63,6 +64,8 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
         if not by_ctc(given) and "members" not in given.get("train", {}) and seconds >= size.SHORTEST_OF_SEVERAL:
             size.members(choices, _known(family), clock.cores if clock.apart else 1, each)
         size.enough(choices, given, seconds, each)
+    if family == "recurrent" and not by_ctc(given) and typical.lengths[1] >= SHORTEST_TURNED:
+        _both_ways(choices, given)
     _selection(choices, running=sides[1] in SUBWORDS)
     symbols.unseen(choices, survey, sides, given)
     symbols.limits(choices, survey, sides)
@@ -214,6 +217,14 @@ def _handing_over(choices: Choices, given: Mapping[str, Any], survey: Survey, ty
     if copied >= symbols.COPIED and typical.lengths[1] >= LONG and "attention" not in given.get("decoder", {}):
         why = f"{copied:.0%} of a target is copied: attention learns to move along the source"
         choices.set("decoder.attention.moves", True, why)
+
+
+def _both_ways(choices: Choices, given: Mapping[str, Any]) -> None:
+    """Of several models every second writes from the end (docs/LOG.md, "Both ways")."""
+    train = {**choices.layer.get("train", {}), **given.get("train", {})}
+    if train.get("members", 1) > 1 and "both_ways" not in train and "reverse" not in given.get("decoder", {}):
+        why = "models that write from the start and from the end go wrong at different places"
+        choices.set("train.both_ways", True, why)
 
 
 def _widths(given: Mapping[str, Any], width: int) -> Layer:

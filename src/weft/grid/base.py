@@ -33,7 +33,7 @@ WITH_TOKENS = ("embed.shared", "search.longest_ratio", "data.unseen")  # and by 
 
 # what is compared is one model for all of its budget, unless the user says otherwise; what goes with some decoders
 # only is chosen for none
-ONLY_ALONE = ("train.members", "train.most_passes", "bridge.give", "decoder.attention.moves")
+ONLY_ALONE = ("train.members", "train.both_ways", "train.most_passes", "bridge.give", "decoder.attention.moves")
 
 
 @dataclass(frozen=True)
