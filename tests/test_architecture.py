@@ -22,6 +22,7 @@ RANK_2 = ("weft.nn.encoders", "weft.nn.bridge", "weft.nn.decoders")
 RANK_6 = (
     "weft.api",
     "weft.training",
+    "weft.finishing",
     "weft.members",
     "weft.race",
     "weft.beside",

@@ -17,6 +17,7 @@ from weft.api import Run
 from weft.core.errors import Interrupted, WeftError
 from weft.core.pair import Pair
 from weft.data.pairs import Columns, read_pairs
+from weft.finishing import FINAL_PAIRS
 from weft.grid.plan import Asked, Cell, Plan, job_of
 from weft.grid.results import VALIDATION, GridFolder, Result, write_outputs
 from weft.grid.scoring import score_run
@@ -25,7 +26,7 @@ from weft.grid.watch import RunReporter, Watcher
 from weft.learn.folder import RunFolder
 from weft.learn.report import Log
 from weft.spec import Data
-from weft.training import FINAL_PAIRS, run_job
+from weft.training import run_job
 
 
 @dataclass(frozen=True)

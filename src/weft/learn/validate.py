@@ -22,6 +22,7 @@ from weft.nn.packed import packed
 from weft.score.metrics import score
 from weft.search.decode import Plan, Searched, decode
 
+LEAST_TOKENS = 1024  # in a batch that is only looked at, where those to learn from are small
 MOST_SCORES = 3_000_000  # scores over symbols in memory at a time (12 MB in float32)
 
 
@@ -165,7 +166,7 @@ def _emissions(
 ) -> Iterator[tuple[npt.NDArray[np.int64], Batch, Emission]]:
     """Rows of like length, the batch of the first model, and what all models say of it together."""
     lengths = [np.array([len(row) + 1 for row in side], dtype=np.int32) for side in (*sources, targets)]
-    tokens = min(batch_tokens, max(256, MOST_SCORES // symbols // len(models)))
+    tokens = min(max(LEAST_TOKENS, batch_tokens), max(256, MOST_SCORES // symbols // len(models)))
     for rows in by_length(np.maximum.reduce(lengths[:-1]), lengths[-1], tokens):
         wanted = [targets[r] for r in rows]
         each = [Batch.of([own[r] for r in rows], wanted).to(device) for own in sources]
