@@ -20,7 +20,7 @@ from weft.learn.objectives import CrossEntropy, Ctc
 from weft.nn.model import Aligned, Model
 from weft.nn.packed import packed
 from weft.score.metrics import score
-from weft.search.decode import Plan, Searched, decode
+from weft.search.decode import Plan, Searched, asked_once, decode
 
 LEAST_TOKENS = 1024  # in a batch that is only looked at, where those to learn from are small
 MOST_SCORES = 3_000_000  # scores over symbols in memory at a time (12 MB in float32)
@@ -93,16 +93,30 @@ class Validator:
         training = model.training
         model.eval()
         try:
-            longest = self._soon_after_targets(plan) if cut else None
             with packed(model):
-                found = decode(cast(Searched, model), self.sources, plan, device, longest=longest, tick=tick)
+                said = self._said(cast(Searched, model), plan, device, tick, cut)
                 metrics = self.forced(model, device)
-            said = [self.tokeniser.decode(best[0].ids) for best in found]
             outputs = [self.strangers.restore(pair.source, text) for pair, text in zip(self.pairs, said)]
             metrics |= score(outputs, [[pair.target] for pair in self.pairs])
         finally:
             model.train(training)
         return Evaluation(metrics, outputs, len(self.pairs))
+
+    def _said(
+        self, model: Searched, plan: Plan, device: torch.device, tick: Callable[[int], None] | None, cut: bool
+    ) -> list[str]:
+        """The output for each source."""
+        limits = self._soon_after_targets(plan) if cut else [plan.longest(len(source)) for source in self.sources]
+        groups = asked_once([(limit, *source) for limit, source in zip(limits, self.sources)], plan)
+        if tick is not None and len(groups) < len(limits):
+            tick(len(limits) - len(groups))
+        firsts = [places[0] for places in groups]
+        sources, longest = [self.sources[p] for p in firsts], [limits[p] for p in firsts]
+        said = [""] * len(limits)
+        for places, best in zip(groups, decode(model, sources, plan, device, longest=longest, tick=tick)):
+            for place in places:
+                said[place] = self.tokeniser.decode(best[0].ids)
+        return said
 
     def _soon_after_targets(self, plan: Plan) -> list[int]:
         each = zip(self.sources, self.targets)

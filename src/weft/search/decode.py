@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,14 @@ class Plan:
     def longest(self, source: int) -> int:
         """The most symbols of an output for a source of so many."""
         return math.ceil(self.longest_ratio * source) + self.longest_extra
+
+
+def asked_once(asked: Sequence[Hashable], plan: Plan) -> list[list[int]]:
+    """The places of each that is to be searched for: those that are equal share a search, unless each draws its own."""
+    groups: dict[Hashable, list[int]] = {}
+    for place, one in enumerate(asked):
+        groups.setdefault(place if plan.kind == "sample" else one, []).append(place)
+    return list(groups.values())
 
 
 def decode(

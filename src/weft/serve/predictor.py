@@ -28,7 +28,7 @@ from weft.learn.world import pick_device
 from weft.nn.model import Aligned, Seq2Seq
 from weft.nn.packed import pack
 from weft.score.metrics import score
-from weft.search.decode import Plan, decode
+from weft.search.decode import Plan, asked_once, decode
 from weft.search.rules import Rules
 from weft.serve.voices import Choir, both_ways, choirs
 from weft.spec import Search, Spec
@@ -150,12 +150,17 @@ class Predictor:
         plan = plan or self.plan()
         asked = [i for i, pair in enumerate(pairs) if pair.source.strip()]
         # line numbers matter to sampling: they are the input's, empty lines counted
-        lines = [first_line + i for i in asked]
+        groups = asked_once([(pairs[i].source, pairs[i].tag, pairs[i].features) for i in asked], plan)
+        firsts = [asked[places[0]] for places in groups]
         made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
-        target = self._choirs()[0].target
-        for place, hypotheses in self._hypotheses([pairs[i] for i in asked], lines, plan, batch_lines, tick):
-            source = pairs[asked[place]].source
-            made[asked[place]] = Prediction(source, tuple(self._output(source, target, h) for h in hypotheses))
+        if tick is not None and len(groups) < len(asked):
+            tick(len(asked) - len(groups))
+        target, lines = self._choirs()[0].target, [first_line + i for i in firsts]
+        for group, hypotheses in self._hypotheses([pairs[i] for i in firsts], lines, plan, batch_lines, tick):
+            source = pairs[firsts[group]].source
+            found = Prediction(source, tuple(self._output(source, target, h) for h in hypotheses))
+            for place in groups[group]:
+                made[asked[place]] = found
         return made
 
     def _hypotheses(
