@@ -11,6 +11,7 @@ import pytest
 import weft as package
 from commands import Weft, refused
 from conftest import SMALL, made_up_pairs
+from variants import layer
 from weft.api import Run
 from weft.core.kinds import Batch
 from weft.core.pair import END, Pair
@@ -19,8 +20,10 @@ from weft.export.ctranslate2 import unknown_part
 from weft.learn.folder import RunFolder
 from weft.learn.report import Quiet
 from weft.members import spec_of
+from weft.nn.assemble import assemble
+from weft.serve import voices
 from weft.serve.predictor import Predictor
-from weft.settings import compose
+from weft.settings import compose, implied_kind
 
 TEXTS = ["abc  d", "naïve 日本", "", "a"]
 WORDS = [source for source, _ in made_up_pairs(12, seed=9)]
@@ -81,8 +84,21 @@ def test_it_takes_no_prefix(weft: Weft, backward_run: Run) -> None:
 
 def test_ctranslate2_does_not_take_it() -> None:
     part = {"kind": "transformer", "width": 32, "heads": 2}
-    layer = {"encoder": part, "decoder": {**part, "reverse": True}, "embed": {"width": 32}}
-    assert unknown_part(compose(("flag", layer)).spec) == ("decoder.reverse=true", "decoder.reverse=false")
+    asked: Any = {"encoder": part, "decoder": {**part, "reverse": True}, "embed": {"width": 32}}
+    assert unknown_part(compose(("flag", asked)).spec) == ("decoder.reverse=true", "decoder.reverse=false")
+
+
+def test_writing_reversed_asks_for_no_family() -> None:
+    assert implied_kind("decoder", {"decoder": {"reverse": True}}) is None
+    assert implied_kind("encoder", {"encoder": {"reverse": True}}) == "recurrent"
+
+
+@pytest.mark.parametrize(("reverse", "likely"), [(False, 1), (True, 3)])
+def test_attention_that_moves_begins_with_the_way_it_writes(reverse: bool, likely: int) -> None:
+    spec = compose(("flag", layer(decoder__reverse=reverse, decoder__attention__moves=True))).spec
+    moves = assemble(spec, 10, 10).decoder.attention.moves
+    assert moves is not None
+    assert moves[0].argmax() == likely
 
 
 def test_a_run_can_begin_with_the_weights_of_one_that_writes_the_other_way(
@@ -210,6 +226,22 @@ def test_runs_of_either_way_predict_together_whichever_comes_first(
     other = weft("predict", tiny_run.path, "-", "--with", backward_run.path, stdin=lines)
     assert one.code == other.code == 0
     assert one.lines == other.lines
+    given = weft("predict", backward_run.path, "-", "--with", tiny_run.path, "--prefix", "hg", stdin=lines)
+    assert all(line.startswith("hg") for line in given.lines), "there is one that writes from the start"
+
+
+def test_many_lines_are_judged_some_at_a_time(both: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, ticks = both.predict(WORDS), list[int]()
+    monkeypatch.setattr(voices, "AT_ONCE", 5)
+    found = both.predictor.predict([Pair(word) for word in WORDS], tick=ticks.append)
+    assert [p.text for p in found] == [p.text for p in wanted]
+    assert sum(ticks) == len(WORDS)
+
+
+def test_the_card_tells_of_both_ways(both: Run, backward_run: Run) -> None:
+    said = [(run.path / "README.md").read_text(encoding="utf-8") for run in (both, backward_run)]
+    assert "It is 3 such models, some of which write from the end, which predict together" in said[0]
+    assert "writes characters from the end." in said[1]
 
 
 def test_it_goes_on_where_it_was(both: Run, tiny_pairs: Path, tmp_path: Path) -> None:
@@ -225,4 +257,4 @@ def test_it_goes_on_where_it_was(both: Run, tiny_pairs: Path, tmp_path: Path) ->
 
 def test_one_model_cannot_write_both_ways(weft: Weft, tiny_pairs: Path) -> None:
     done = weft("train", tiny_pairs, "--steps", 2, "--set", "train.both_ways=true")
-    refused(done, "train.both_ways=true is about several models, and there is one", "train.members=2")
+    refused(done, "train.both_ways=true is about several models, and there is one", "train.both_ways=false")

@@ -312,6 +312,7 @@ def test_an_encoder_alone_is_one_model() -> None:
         ({"train": {"steps": 10}}, None),
         ({"train": {"budget_seconds": 86_400.0, "members": 1}}, None),
         ({"train": {"budget_seconds": 86_400.0, "both_ways": False}}, None),
+        ({"train": {"budget_seconds": 86_400.0}, "search": {"kind": "greedy"}}, None),
         ({"train": {"budget_seconds": 86_400.0}, "decoder": {"reverse": False}}, None),
         ({"train": {"budget_seconds": 86_400.0}, "head": {"kind": "ctc"}}, None),
     ],

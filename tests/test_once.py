@@ -53,6 +53,8 @@ def test_features_and_tags_make_another_line(tiny_run: Run, searched: list[int])
     word = WORDS[0]
     tiny_run.predictor.predict([Pair(word), Pair(word, tag="a"), Pair(word, features=("a",)), Pair(word)])
     assert searched == [3]
+    listed: Any = ["a"]
+    tiny_run.predictor.predict([Pair(word, features=listed)])
 
 
 def test_each_line_is_drawn_for_itself(tiny_run: Run, searched: list[int]) -> None:

@@ -27,7 +27,7 @@ from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
 from weft.nn import embed as embedding
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, PROJECTIONS, SCORES, WEIGHERS, assemble
-from weft.nn.attention import Attention
+from weft.nn.attention import ONWARDS, Attention
 from weft.nn.cache import Cache
 from weft.nn.cells import Elman, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
 from weft.nn.decoders.transformer import DecoderBlock, Seen, TransformerState
@@ -328,7 +328,7 @@ def test_attention_weighs_by_the_formula(name: str) -> None:
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_attention_that_moves_adds_to_each_score_what_was_seen_around_it_before(heads: int) -> None:
-    attention = shaken_in_double(Attention(4, 4, SCORES["dot"], WEIGHERS["softmax"], heads=heads, moves=True))
+    attention = shaken_in_double(Attention(4, 4, SCORES["dot"], WEIGHERS["softmax"], heads=heads, moves=ONWARDS))
     query, states = torch.randn(2, 1, 4).double(), torch.randn(2, 5, 4).double()
     memory, before = Memory(states, lengths_to_mask(torch.tensor([5, 3]))), torch.rand(2, heads, 5).double()
     before[1, :, 3:] = 0

@@ -128,7 +128,9 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, jo
 
 
 def _make_members(ready: Ready, folder: RunFolder, at_once: int) -> None:
-    """The folders of the other models, each a run of its own."""
+    """The folders of the other models, each a run of its own, and what those that write the other way learn from."""
+    if ready.spec.train.both_ways:
+        ready.prepared.corpus(ready.source, ready.target.written(not ready.spec.backward), ready.spec.data.invented)
     for number in range(2, ready.spec.train.members + 1):
         member = folder.member(number)
         if not member.is_run:

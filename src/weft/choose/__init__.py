@@ -220,9 +220,11 @@ def _handing_over(choices: Choices, given: Mapping[str, Any], survey: Survey, ty
 
 
 def _both_ways(choices: Choices, given: Mapping[str, Any]) -> None:
-    """Of several models every second writes from the end (docs/LOG.md, "Both ways")."""
+    """Of several models every second writes from the end (docs/LOG.md, "Both ways"): a beam can ask both ways."""
     train = {**choices.layer.get("train", {}), **given.get("train", {})}
-    if train.get("members", 1) > 1 and "both_ways" not in train and "reverse" not in given.get("decoder", {}):
+    decided = "both_ways" in train or "reverse" in given.get("decoder", {})
+    by_beam = given.get("search", {}).get("kind", "beam") == "beam"
+    if train.get("members", 1) > 1 and by_beam and not decided:
         why = "models that write from the start and from the end go wrong at different places"
         choices.set("train.both_ways", True, why)
 

@@ -110,6 +110,7 @@ def _numbers(side: Any) -> dict[str, str]:
 def _examples(prepared: Any, spec: Any) -> None:
     sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
     source, target = prepared.tokenisers(sides[0], sides[1], spec.embed.shared, spec.data.tag_at, spec.data.unseen)
+    target = target.written(spec.backward)
     counts = [f"{len(t):,} {name} symbols ({t.kind})" for name, t in (("source", source), ("target", target))]
     common.show("; ".join(counts))
     for pair in islice(prepared.training(), 5):

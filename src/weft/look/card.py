@@ -26,7 +26,7 @@ def card(
         [
             f"# {name}",
             "",
-            f"{_sentence(spec)} {_together(final)} {facts['parameters']:,} parameters and was trained with Weft "
+            f"{_sentence(spec)} {_together(spec, final)} {facts['parameters']:,} parameters and was trained with Weft "
             f"{facts['weft']} on {facts['training_pairs']:,} pairs{_invented(facts)}.",
             "",
             *_scores(final),
@@ -63,12 +63,14 @@ def _sentence(spec: Spec) -> str:
         return f"A sequence-to-sequence model: {what}."
     else:
         writes = f"a Transformer of {decoder.layers}×{decoder.width}"
-    return f"A sequence-to-sequence model: {reads} reads {spec.source.tokens}, {writes} writes {spec.target.tokens}."
+    what = f"{spec.target.tokens}{' from the end' if spec.backward else ''}"
+    return f"A sequence-to-sequence model: {reads} reads {spec.source.tokens}, {writes} writes {what}."
 
 
-def _together(final: Mapping[str, Any]) -> str:
+def _together(spec: Spec, final: Mapping[str, Any]) -> str:
     models = final.get("models", 1)
-    return "It has" if models == 1 else f"It is {models} such models, which predict together, with"
+    ways = ", some of which write from the end," if spec.train.both_ways else ","
+    return "It has" if models == 1 else f"It is {models} such models{ways} which predict together, with"
 
 
 def _invented(facts: Mapping[str, Any]) -> str:

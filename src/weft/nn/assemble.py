@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from weft.nn import embed as embedding
-from weft.nn.attention import Attention, Project, as_it_is, linear, mlp
+from weft.nn.attention import BACKWARDS, ONWARDS, Attention, Project, as_it_is, linear, mlp
 from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
 from weft.nn.cells import Elman, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
 from weft.nn.decoders.recurrent import Concat as JoinedByConcat
@@ -177,7 +177,8 @@ def _attention(part: RecurrentDecoderSpec, memory_width: int) -> Attention | Non
     if look.score == "none":
         return None
     parts = SCORES[look.score], WEIGHERS[look.weigh], PROJECTIONS[look.project]
-    return Attention(part.width, memory_width, *parts, look.heads, look.moves)
+    moves = BACKWARDS if part.reverse else ONWARDS
+    return Attention(part.width, memory_width, *parts, look.heads, moves if look.moves else None)
 
 
 def _recurrent_decoder(spec: Spec, part: RecurrentDecoderSpec, table: nn.Embedding) -> RecurrentDecoder:

@@ -20,7 +20,8 @@ from weft.nn.scores import Score
 from weft.nn.weighers import Weigher, softmax
 
 Project = Callable[[int, int], nn.Module]
-ONWARDS = (0.0, 2.0, 0.0, 0.0)  # what moves begin with: the next place is likely
+ONWARDS = (0.0, 2.0, 0.0, 0.0)  # what moves begin with: the next place is likely,
+BACKWARDS = (0.0, 0.0, 0.0, 2.0)  # or the one before
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,10 @@ class Attention(nn.Module):
         weigh: Weigher,
         project: Project = as_it_is,
         heads: int = 1,
-        moves: bool = False,
+        moves: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
-        self.moves = nn.Parameter(torch.tensor([ONWARDS] * heads)) if moves else None  # (H, 4)
+        self.moves = None if moves is None else nn.Parameter(torch.tensor([moves] * heads))  # (H, 4)
         self.query, self.key, self.value = project(query, query), project(memory, query), project(memory, query)
         inner = memory if project is as_it_is else query  # the width of keys and values
         self.width, self.heads, self.weigh = inner, heads, weigh

@@ -55,7 +55,8 @@ def _check_train(train: Train) -> None:
         raise UserError(what, "settings train", "say it: --budget 10m, --steps N or --epochs N")
     if train.both_ways and train.members == 1:
         what = "train.both_ways=true is about several models, and there is one"
-        raise UserError(what, "setting train.both_ways", "set train.members=2 or more (or decoder.reverse=true), too")
+        todo = "set train.members=2 or more, or train.both_ways=false"
+        raise UserError(what, "setting train.both_ways", todo)
 
 
 def _candidates(

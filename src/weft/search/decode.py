@@ -65,11 +65,12 @@ def decode(
     batch_lines: int = 64,
     batch_symbols: int = 16_384,
     tick: Callable[[int], None] | None = None,
+    all_found: bool = False,
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each source, the best first, in the order of the sources; those of like length go together.
 
-    `lines` numbers the sources, for sampling; else it is their place. `longest` has the most symbols for each source's
-    output; else the plan says it.
+    There are as many as the plan wants, or `all_found` by the time that these are certain. `lines` numbers the sources,
+    for sampling; else it is their place. `longest` has the most symbols of each source's output; else the plan does.
     """
     lines = range(len(sources)) if lines is None else lines
     longest = [plan.longest(_length(s)) for s in sources] if longest is None else longest
@@ -78,7 +79,7 @@ def decode(
         limits = torch.tensor([longest[p] for p in places], device=device)
         outcome = _decode_batch(model, [sources[p] for p in places], plan, limits, device, [lines[p] for p in places])
         for place, hypotheses in zip(places, outcome):
-            found[place] = hypotheses[: plan.nbest]
+            found[place] = hypotheses if all_found else hypotheses[: plan.nbest]
         if tick is not None:
             tick(len(places))
     return found

@@ -36,7 +36,10 @@ from weft.spec import Search, Spec
 
 @dataclass(frozen=True)
 class Output:
-    """One hypothesis as text: its rank score, its log-probability, and that of each symbol (the last is the end)."""
+    """One hypothesis as text: its rank score, its log-probability, and that of each symbol (the last is the end).
+
+    Of models that write both ways, the score is by all of them, the rest by those that write from the start.
+    """
 
     text: str
     score: float
@@ -135,7 +138,7 @@ class Predictor:
         if prefix and isinstance(self.model, Aligned):
             what = "a CTC model has no decoder that could be given a prefix"
             raise UserError(what, "--prefix", "leave it out, or use a run with head.kind=tokens")
-        return make_plan(search or self.spec.search, self.target, nbest, prefix)
+        return make_plan(search or self.spec.search, self._choirs()[0].target, nbest, prefix)
 
     def predict(
         self,
@@ -150,7 +153,7 @@ class Predictor:
         plan = plan or self.plan()
         asked = [i for i, pair in enumerate(pairs) if pair.source.strip()]
         # line numbers matter to sampling: they are the input's, empty lines counted
-        groups = asked_once([(pairs[i].source, pairs[i].tag, pairs[i].features) for i in asked], plan)
+        groups = asked_once([(pairs[i].source, pairs[i].tag, tuple(pairs[i].features)) for i in asked], plan)
         firsts = [asked[places[0]] for places in groups]
         made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
         if tick is not None and len(groups) < len(asked):

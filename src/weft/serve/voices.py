@@ -7,8 +7,7 @@ Liu 2016). What a beam is not for (greedy search, sampling, a prefix) is done by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -23,6 +22,7 @@ from weft.search.ensemble import Ensemble
 
 Ids = tuple[int, ...]
 Tick = Callable[[int], None] | None
+AT_ONCE = 2048  # lines whose outputs of both ways are there at a time
 
 
 class Voice(Protocol):
@@ -79,11 +79,25 @@ def choirs(voices: Sequence[Voice], batch_tokens: int, device: torch.device) -> 
 
 def both_ways(
     lead: Choir, other: Choir, pairs: Sequence[Pair], plan: Plan, device: torch.device, batch_lines: int, tick: Tick
-) -> list[list[Hypothesis]]:
+) -> Iterator[list[Hypothesis]]:
     """The best outputs of either way by the mean of both, with the lead's symbols and their log-probabilities."""
-    wide = replace(plan, nbest=max(plan.nbest, plan.width))
-    theirs = decode(other.searched, other.sources(pairs), wide, device, batch_lines=batch_lines)
-    ours = decode(lead.searched, lead.sources(pairs), wide, device, batch_lines=batch_lines, tick=tick)
+    for first in range(0, len(pairs), AT_ONCE):
+        some = pairs[first : first + AT_ONCE]
+        theirs, ours = (
+            decode(way.searched, way.sources(some), plan, device, batch_lines=batch_lines, tick=told, all_found=True)
+            for way, told in ((other, None), (lead, tick))
+        )
+        yield from _agreed(lead, other, some, plan, ours, theirs)
+
+
+def _agreed(
+    lead: Choir,
+    other: Choir,
+    pairs: Sequence[Pair],
+    plan: Plan,
+    ours: Sequence[Sequence[Hypothesis]],
+    theirs: Sequence[Sequence[Hypothesis]],
+) -> list[list[Hypothesis]]:
     offered = [_texts(h) | _texts(o, turned=True) for h, o in zip(ours, theirs)]
     by_lead = _all_scores(lead, pairs, offered, ours, turned=False)
     by_other = _all_scores(other, pairs, offered, theirs, turned=True)
