@@ -176,7 +176,7 @@ class Predictor:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Those of each source, with its place, in any order; `lines` are the sources' numbers in the input."""
         lead, *other = self._choirs()
-        if other and plan.kind == "beam" and not plan.rules.prefix:
+        if other and plan.kind == "beam":
             yield from enumerate(both_ways(lead, other[0], pairs, plan, self.device, batch_lines, tick))
             return
         engine, sources = self.engine, lead.sources(pairs)

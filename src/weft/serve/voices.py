@@ -1,13 +1,15 @@
 """Models that speak together: the mean of the probabilities of those that write the same way, and both ways' agreement.
 
-A model that writes from the start and one that writes from the end go wrong at different places. So each way's beam
-offers its best outputs, all of them are scored both ways, and the mean of the two log-probabilities ranks them (after
-Liu 2016). What a beam is not for (greedy search, sampling, a prefix) is done by those that write from the start.
+A model that writes from the start and one that writes from the end go wrong at different places. So what a beam finds
+from the start is scored from the end, too, and the mean of the two log-probabilities ranks it (after Liu 2016; a beam
+from the end besides brings nothing, see docs/LOG.md, "Both ways"). Greedy search and sampling find one output, which
+those that write from the start decide about alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -22,7 +24,7 @@ from weft.search.ensemble import Ensemble
 
 Ids = tuple[int, ...]
 Tick = Callable[[int], None] | None
-AT_ONCE = 2048  # lines whose outputs of both ways are there at a time
+AT_ONCE = 2048  # lines whose outputs are judged together
 
 
 class Voice(Protocol):
@@ -80,59 +82,19 @@ def choirs(voices: Sequence[Voice], batch_tokens: int, device: torch.device) -> 
 def both_ways(
     lead: Choir, other: Choir, pairs: Sequence[Pair], plan: Plan, device: torch.device, batch_lines: int, tick: Tick
 ) -> Iterator[list[Hypothesis]]:
-    """The best outputs of either way by the mean of both, with the lead's symbols and their log-probabilities."""
+    """What the lead's beam has found, by the mean of both ways; each symbol's log-probability is the lead's."""
     for first in range(0, len(pairs), AT_ONCE):
         some = pairs[first : first + AT_ONCE]
-        theirs, ours = (
-            decode(way.searched, way.sources(some), plan, device, batch_lines=batch_lines, tick=told, all_found=True)
-            for way, told in ((other, None), (lead, tick))
+        found = decode(
+            lead.searched, lead.sources(some), plan, device, batch_lines=batch_lines, tick=tick, all_found=True
         )
-        yield from _agreed(lead, other, some, plan, ours, theirs)
+        each = [(pair, hypothesis) for pair, line in zip(some, found) for hypothesis in line]
+        theirs = iter(other.scores([pair for pair, _ in each], [hypothesis.ids[::-1] for _, hypothesis in each]))
+        for line in found:
+            judged = [_judged(hypothesis, sum(next(theirs)), plan.length_penalty) for hypothesis in line]
+            yield sorted(judged, key=lambda hypothesis: -hypothesis.score)[: plan.nbest]
 
 
-def _agreed(
-    lead: Choir,
-    other: Choir,
-    pairs: Sequence[Pair],
-    plan: Plan,
-    ours: Sequence[Sequence[Hypothesis]],
-    theirs: Sequence[Sequence[Hypothesis]],
-) -> list[list[Hypothesis]]:
-    offered = [_texts(h) | _texts(o, turned=True) for h, o in zip(ours, theirs)]
-    by_lead = _all_scores(lead, pairs, offered, ours, turned=False)
-    by_other = _all_scores(other, pairs, offered, theirs, turned=True)
-    return [
-        sorted(
-            (_judged(ids, scores, other_scores[ids], plan.length_penalty) for ids, scores in own.items()),
-            key=lambda hypothesis: (-hypothesis.score, hypothesis.ids),
-        )[: plan.nbest]
-        for own, other_scores in zip(by_lead, by_other)
-    ]
-
-
-def _texts(found: Sequence[Hypothesis], turned: bool = False) -> set[Ids]:
-    """In the lead's order."""
-    return {hypothesis.ids[::-1] if turned else hypothesis.ids for hypothesis in found}
-
-
-def _all_scores(
-    choir: Choir,
-    pairs: Sequence[Pair],
-    offered: Sequence[set[Ids]],
-    found: Sequence[Sequence[Hypothesis]],
-    turned: bool,
-) -> list[dict[Ids, tuple[float, ...]]]:
-    """Each offered output's scores: those its own beam found are known, the others are counted."""
-    step = -1 if turned else 1
-    known = [{h.ids[::step]: h.token_scores for h in line} for line in found]
-    asked = [(line, ids) for line, all_ids in enumerate(offered) for ids in sorted(all_ids - known[line].keys())]
-    if asked:
-        counted = choir.scores([pairs[line] for line, _ in asked], [ids[::step] for _, ids in asked])
-        for (line, ids), scores in zip(asked, counted):
-            known[line][ids] = scores
-    return known
-
-
-def _judged(ids: Ids, scores: tuple[float, ...], other: tuple[float, ...], length_penalty: float) -> Hypothesis:
-    mean = (sum(scores) + sum(other)) / 2
-    return Hypothesis(ids, scores, mean / len(scores) ** length_penalty)
+def _judged(found: Hypothesis, by_other: float, length_penalty: float) -> Hypothesis:
+    mean = (found.log_prob + by_other) / 2
+    return replace(found, score=mean / len(found.token_scores) ** length_penalty)
