@@ -483,7 +483,7 @@ def test_composing_does_not_change_the_layers() -> None:
 
 @pytest.mark.parametrize(("part", "kind"), [
     ({"cell": "gru"}, "recurrent"), ({"attention": {"score": "dot"}}, "recurrent"),
-    ({"directions": "both"}, "recurrent"), ({"reverse": True}, "recurrent"),
+    ({"directions": "both"}, "recurrent"), ({"reverse": True}, None),
     ({"heads": 2}, "transformer"), ({"inner": 64}, "transformer"),
     ({"norm": "pre"}, "transformer"), ({"kind": "transformer"}, "transformer"), ({"width": 64}, None), ({}, None),
     ({"heads": 2, "attention": {"score": "dot"}}, "transformer"), ({"layer_norm": True}, "recurrent"),

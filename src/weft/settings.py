@@ -166,8 +166,8 @@ def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
         return None
     if "kind" in part:
         return str(part["kind"])
-    reads = {"directions", "reverse"} if side == "encoder" else set()  # every decoder can write reversed
-    if {"cell", "residual", "layer_norm", "variational", *reads} & set(part):
+    reads = {"reverse"} if side == "encoder" else set()  # every decoder can write reversed
+    if {"cell", "directions", "residual", "layer_norm", "variational", *reads} & set(part):
         return "recurrent"
     if {"heads", "inner", "norm"} & set(part):
         return "transformer"
