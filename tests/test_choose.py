@@ -42,6 +42,14 @@ def test_targets_that_are_lists_of_symbols_are_cut_at_spaces_and_words_into_char
     assert spec.train.select == "exact"
 
 
+def test_letters_set_apart_are_a_list_however_many_there_are() -> None:
+    letters = [chr(0xAC00 + i) for i in range(900)]
+    rows = [Pair(f"word{i}", " ".join(letters[(i * 7 + j * 331) % 900] for j in range(3))) for i in range(400)]
+    assert chosen(survey(rows, 0)[0]).target.tokens == "words"
+    words = [Pair(p.source, p.target.replace(" ", "x ")) for p in rows]
+    assert chosen(survey(words, 0)[0]).target.tokens == "characters"
+
+
 def test_targets_that_are_one_word_of_a_few_are_labels_and_others_are_spelled() -> None:
     text = " ".join(WORDS)
     few = survey([Pair(f"{text} {i}", ("good", "bad", "mixed")[i % 3]) for i in range(300)], 0)[0]

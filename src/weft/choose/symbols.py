@@ -19,6 +19,7 @@ LARGEST_BATCH = 8192  # symbols, that long lines ask for
 LONGEST_WORD = 60  # characters, on average: made-up pairs are words, and long texts would take long to compare
 FEW = 5000  # pairs that show it; fewer are filled up with pairs that are made up
 AGAIN = 0.3  # of the rows, repeated: above this frequent sources would take most of the time
+LETTER = 1.2  # characters of a word, on average: up to this many, words are letters set apart
 LONGEST_SPACED = 12  # characters of a word, on average: more are no words
 MANY_TEXTS = 20_000  # pairs, from which on pieces and a Transformer are learned well
 SHORT_TARGET = 20  # symbols, that take no time to write
@@ -47,10 +48,15 @@ def side(choices: Choices, name: str, found: SideSurvey, pairs: int, given: Mapp
 
 
 def is_symbol_list(found: SideSurvey, pairs: int) -> bool:
-    """Few distinct words, used over and over or very short: phones, letters set apart, commands."""
-    few = found.spaced >= 0.5 and found.mean_words >= 2 and found.distinct_words <= 500
+    """Few distinct words, used over and over or very short: phones, letters set apart, commands.
+
+    Letters set apart may be many, as Korean syllables are: without the spaces there is half as much to write.
+    """
+    listed = found.spaced >= 0.5 and found.mean_words >= 2
+    if listed and found.mean_word <= LETTER:
+        return True
     uses = pairs * found.mean_words / max(1, found.distinct_words)
-    return few and (uses >= 20 or found.mean_word <= 2.5)
+    return listed and found.distinct_words <= 500 and (uses >= 20 or found.mean_word <= 2.5)
 
 
 def is_label(found: SideSurvey, pairs: int) -> bool:
