@@ -17,7 +17,7 @@ import torch
 from weft.core.kinds import Hypothesis
 from weft.core.pair import Pair
 from weft.data.tokens import Tokeniser, encode_pairs
-from weft.learn.validate import symbol_scores, teacher_forced
+from weft.learn.forced import Forced
 from weft.nn.model import Aligned, Seq2Seq
 from weft.search.decode import Plan, Searched, Source, decode
 from weft.search.ensemble import Ensemble
@@ -44,8 +44,8 @@ class Choir:
     """Models that write the same way, as one."""
 
     def __init__(self, voices: Sequence[Voice], batch_tokens: int, device: torch.device) -> None:
-        self.voices, self._batch_tokens, self._device = voices, batch_tokens, device
-        self.target = voices[0].target
+        self.voices, self.target = voices, voices[0].target
+        self._forced = Forced([voice.model for voice in voices], len(self.target), batch_tokens, device)
 
     def sources(self, pairs: Sequence[Pair]) -> list[Source]:
         """Ids; of several models each one's."""
@@ -63,14 +63,11 @@ class Choir:
     def forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
         """Given the right symbols so far: `loss` and `accuracy`."""
         targets = encode_pairs(pairs, self.voices[0].source, self.target)[1]
-        models = [voice.model for voice in self.voices]
-        return teacher_forced(models, self._sources(pairs), targets, self.target, self._batch_tokens, self._device)
+        return self._forced.measured(self._sources(pairs), targets)
 
     def scores(self, pairs: Sequence[Pair], written: Sequence[Ids]) -> list[tuple[float, ...]]:
         """The log-probability of every symbol of what is written for each pair's source, END's included."""
-        models, targets = [voice.model for voice in self.voices], [list(ids) for ids in written]
-        symbols = len(self.target)
-        return symbol_scores(models, self._sources(pairs), targets, symbols, self._batch_tokens, self._device)
+        return self._forced.scores(self._sources(pairs), [list(ids) for ids in written])
 
 
 def choirs(voices: Sequence[Voice], batch_tokens: int, device: torch.device) -> list[Choir]:
