@@ -33,7 +33,7 @@ BOTH = {**SMALL, "train.members": 3, "train.both_ways": True}
 # --- symbols
 
 
-@pytest.mark.parametrize("kind", ["characters", "words", "bytes", "bpe", "unigram"])
+@pytest.mark.parametrize("kind", ["characters", "parts", "words", "bytes", "bpe", "unigram"])
 def test_a_text_has_the_same_symbols_the_other_way_round_and_comes_back(kind: str) -> None:
     forward = learn(kind, 300, TEXTS * 5)
     backward = forward.written(True)

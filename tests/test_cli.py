@@ -981,7 +981,7 @@ def test_data_shows_what_training_would_see(weft: Weft) -> None:
         "tags and features: 3: <+N> <+PST> <+V>",
         "target equals source in 0.0% of rows",
         "1 of 2 validation pairs are training pairs too",
-        "what training would choose",
+        "what the data decide",
         "source symbols (characters)",
     ):
         assert said in done.out

@@ -213,6 +213,15 @@ def test_the_command_line(weft: Weft, tmp_path: Path, tiny_run: Run) -> None:
     assert (format.code, "int3" in format.err) == (2, True)
 
 
+def test_nothing_but_an_export_is_written_over(tmp_path: Path, tiny_run: Run) -> None:
+    made = predictor()
+    with pytest.raises(UserError, match="the output folder is not empty") as caught:
+        exporting.export(made, tmp_path, tiny_run.path)
+    assert caught.value.where == str(tiny_run.path)
+    with pytest.raises(UserError, match="the output folder is a file"):
+        exporting.export(made, tmp_path, tiny_run.path / "spec.yaml")
+
+
 def test_new_weights_are_exported_anew(tmp_path: Path) -> None:
     import weft as package
     from weft.serve.ctranslate2 import is_fresh, translator

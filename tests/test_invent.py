@@ -11,14 +11,16 @@ import pytest
 
 import weft as package
 from conftest import SMALL
+from weft.choose import choose
 from weft.core.pair import Pair
 from weft.data import relation
 from weft.data.corpus import Corpus
-from weft.data.invent import invented, stretches, with_invented
+from weft.data.invent import invented, kept_letters, stretches, with_invented
 from weft.data.prepare import Files, Prepared
 from weft.data.relation import Related, Relation, copied, in_order
 from weft.data.survey import Survey, survey
 from weft.learn.report import Quiet
+from weft.settings import compose
 
 VERBS = [Pair(stem + "en", f"ge{stem}t", features=("V", "PST")) for stem in ("spiel", "frag", "such", "lach", "mach")]
 
@@ -121,6 +123,39 @@ def test_of_many_sources_some_are_counted_wholly(monkeypatch: pytest.MonkeyPatch
 
 def test_it_is_kept_with_the_survey() -> None:
     found = survey([replace(pair) for pair in VERBS], 0)[0]
-    assert found.relation.copied > 0.5
+    assert (found.relation.copied > 0.4, found.relation.stem > 0.6) == (True, True)
     assert Survey.from_json(found.to_json()) == found
-    assert Relation() == Relation(0, 0, 0, 0, 0)
+    assert Relation() == Relation(0, 0, 0, 0, 0, 0, 0)
+
+
+def test_what_is_shared_by_chance_is_not_copied() -> None:
+    draw = random.Random(1)
+    bits = ["".join(draw.choices("01", k=20)) for _ in range(300)]
+    turned = survey([Pair(text, text[::-1]) for text in bits], 0)[0].relation
+    assert copied([Pair(text, text[::-1]) for text in bits]) > 0.6
+    assert max(turned.copied, turned.stem, turned.kept) < 0.3
+    same = survey([Pair(text, text) for text in bits], 0)[0].relation
+    assert (same.copied, same.stem) == (pytest.approx(1), pytest.approx(1))
+    constant = survey([Pair(text, "01") for text in bits], 0)[0].relation
+    assert (constant.copied, constant.stem) == (0, 0)
+
+
+def test_neighbours_that_are_forms_of_one_word_do_not_hide_what_is_copied() -> None:
+    stems = ["".join(random.Random(seed).sample(ascii_lowercase, 6)) for seed in range(20)]
+    forms = [Pair(stem, f"{stem}{ending}") for stem in stems for ending in ("s", "ed", "ing", "er", "est", "ly")]
+    assert survey(forms, 0)[0].relation.copied > 0.5
+
+
+def test_long_endings_are_no_less_copying_and_get_pairs_that_are_made_up() -> None:
+    stems = ["".join(random.Random(seed).sample(ascii_lowercase, 4)) for seed in range(100)]
+    found = survey([Pair(stem, f"{stem}{'LERIMIZDEN'[: 6 + i % 5]}") for i, stem in enumerate(stems)], 0)[0]
+    assert found.relation.copied < 0.5 < 0.9 < found.relation.stem
+    spec = compose(("autopilot", choose(found, {}).layer)).spec
+    assert (spec.data.invented, spec.decoder.attention.moves) == (4900, True)
+
+
+def test_letters_that_targets_never_keep_are_not_made_up() -> None:
+    old = [Pair(f"{a}ſ{b}haus", f"{a}s{b}haus") for a in "abcdefg" for b in "hiklm"]
+    assert kept_letters(old) == set("abcdefghiklmus")
+    assert all(made.source.count("ſ") <= 1 for made in invented(old, 300, seed=1))
+    assert not any("ſ" in made.target for made in invented(old, 300, seed=1))

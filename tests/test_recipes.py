@@ -199,6 +199,19 @@ def test_a_recipe_without_runs_has_no_budget(tmp_path: Path) -> None:
         run(RECIPES["lookup"], tmp_path, Options(budget="20ktokens"))
 
 
+def test_a_recipe_writes_over_nothing_but_its_own(tmp_path: Path) -> None:
+    quick = Options(steps=2, seeds=1)
+    page = tmp_path / "README.md"
+    page.write_text("# My project\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"not empty \(it holds README.md\)"):
+        run(RECIPES["lookup"], tmp_path, quick)
+    assert page.read_text(encoding="utf-8") == "# My project\n"
+    own = tmp_path / "own"
+    assert run(RECIPES["lookup"], own, quick) == run(RECIPES["lookup"], own, quick) == own / "README.md"
+    with pytest.raises(UserError, match="not empty"):
+        run(RECIPES["copy"], own, quick)
+
+
 def test_an_unknown_recipe_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UserError, match="did you mean 'copy'") as caught:
         find("coppy")

@@ -82,7 +82,7 @@ def test_the_decoder_reads_something_even_where_there_is_no_known_tag(pair: Pair
     assert made.encode_sources([pair])[0] == [UNKNOWN, *made.encode(pair.source)]
 
 
-@pytest.mark.parametrize("kind", ["characters", "words", "bytes", "bpe", "unigram"])
+@pytest.mark.parametrize("kind", ["characters", "parts", "words", "bytes", "bpe", "unigram"])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_saved_tokeniser_remembers_where_the_tag_stands(kind: str, place: str) -> None:
     made = learn(kind, 300, ["ab cd"], ["<de>"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from weft.core.pair import SPECIALS, UNKNOWN, Pair
 from weft.data.prepare import Files, Prepared
 from weft.data.tokens import LOST, Tokeniser, from_json, learn, marks_of
 
-KINDS = ["characters", "bytes", "words", "bpe", "unigram"]
+KINDS = ["characters", "bytes", "words", "bpe", "unigram", "parts"]
 AWKWARD = [
     "two  spaces   and four    more",
     " leading and trailing ",
@@ -43,7 +44,19 @@ def tokeniser(request: pytest.FixtureRequest) -> Tokeniser:
 
 @pytest.mark.parametrize("text", [*AWKWARD, ""])
 def test_text_that_was_seen_comes_back_exactly(tokeniser: Tokeniser, text: str) -> None:
+    if tokeniser.kind == "parts":
+        text = unicodedata.normalize("NFC", text)
     assert tokeniser.decode(tokeniser.encode(text)) == text
+
+
+def test_parts_of_characters_are_few_and_are_put_together_again() -> None:
+    made = learned("parts", ["한국어", "가나다"])
+    assert len(made.encode("한국")) == 6
+    assert made.decode(made.encode("각")) == "각", "a syllable that was never seen, of parts that were"
+    assert made.encode("e\u0301") == made.encode("é") == [UNKNOWN, UNKNOWN]
+    assert made.decode(made.encode("가")[:1]) == "ᄀ"
+    again = from_json(made.to_json(), "here")
+    assert (again.kind, again.encode("한국")) == ("parts", made.encode("한국"))
 
 
 def test_ids_are_within_the_tokeniser_and_never_a_special(tokeniser: Tokeniser) -> None:

@@ -8,7 +8,7 @@ run.evaluate("test.tsv")["exact"]
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -138,12 +138,12 @@ class Run:
         if isinstance(pairs, str | Path):
             longest = self.spec.data.longest
             pairs = list(read_pairs([str(pairs)], columns or self.columns, on_bad_line=on_bad_line, longest=longest))
-        pairs = listed_pairs(pairs) or []
-        if not pairs:
+        listed = as_pairs(pairs)
+        if not listed:
             raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
-        self._check_marks(pairs)
-        found = self.predictor.evaluate(pairs, self.predictor.plan(self.search(search)), tick)
-        return Evaluation(found.metrics, found.pairs, found.outputs, signatures([[pair.target] for pair in pairs]))
+        self._check_marks(listed)
+        found = self.predictor.evaluate(listed, self.predictor.plan(self.search(search)), tick)
+        return Evaluation(found.metrics, found.pairs, found.outputs, signatures([[pair.target] for pair in listed]))
 
     def __repr__(self) -> str:
         return f"<weft run {self.path}: {self._headline()}>"
@@ -182,7 +182,7 @@ def train(
     pairs: str | Path | Sequence[str | Path] | Sequence[Pair] | Sequence[tuple[str, str]] = (),
     *,
     out: str | Path | None = None,
-    valid: str | Path | Sequence[str] | None = None,
+    valid: str | Path | Sequence[str | Path] | Sequence[Pair] | Sequence[tuple[str, str]] | None = None,
     budget: str | float | None = None,
     steps: int | None = None,
     epochs: float | None = None,
@@ -199,13 +199,13 @@ def train(
     reporter: Reporter | None = None,
     command: str = "weft.train(…)",
 ) -> Run:
-    """Train on pairs (files, or a list of pairs) and return the run.
+    """Train on pairs (files, or a list of pairs; `valid` likewise) and return the run.
 
     With nothing but pairs it looks at the data and chooses for itself. `settings` are dotted keys, as a mapping
     (`{"decoder.cell": "gru"}`) or as `--set` takes them (`["decoder.cell=gru"]`). `budget` is "10m" or seconds.
     Progress goes to stderr; `reporter=weft.learn.report.Quiet()` says nothing.
     """
-    files, columns = given_pairs(pairs, source, target, features, tag)
+    files, valid_files, columns = given_data(pairs, valid, source, target, features, tag)
     given = {
         **columns,
         "data.on_bad_line": on_bad_line,
@@ -215,7 +215,7 @@ def train(
         "train.seed": seed,
     }
     file_layer, flag_layer = read_file(config) if config is not None else {}, flags_of(settings, given)
-    files, validation = named_files(files, paths_of(valid or ()), file_layer, flag_layer)
+    files, validation = named_files(files, valid_files, file_layer, flag_layer)
     job = Job(
         pairs=files,
         valid=validation,
@@ -229,16 +229,31 @@ def train(
     return Run(run_job(job, reporter or speaking_reporter()))
 
 
-def given_pairs(
-    pairs: Any, source: str | int | None, target: str | int | None, features: str | int | None, tag: str | int | None
-) -> tuple[tuple[str, ...], dict[str, str | int | None]]:
-    """The files, and the settings of their columns. A list of pairs is written to a file, which can be read again."""
-    if (listed := listed_pairs(pairs)) is not None:
-        pairs = keep_given(listed)
+def given_data(
+    pairs: Any,
+    valid: Any,
+    source: str | int | None,
+    target: str | int | None,
+    features: str | int | None,
+    tag: str | int | None,
+) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str | int | None]]:
+    """The files of training and validation, and the settings of their columns.
+
+    A list of pairs is written to a file, which can be read again.
+    """
+    files, listed = _files_or_pairs(pairs)
+    valid_files, valid_listed = _files_or_pairs(valid or ())
+    if valid_listed and not listed:
+        what = "the validation pairs are given as a list, and the training pairs as files"
+        raise UserError(what, "valid", "give both as files, or both as lists of pairs")
+    if listed:
         tag = "tag" if any(pair.tag for pair in listed) else None
         features = "features" if any(pair.features for pair in listed) else None
+        files = (keep_given(listed),)
+    if valid_listed:
+        valid_files = (keep_given(valid_listed),)
     columns = {"data.source": source, "data.target": target, "data.features": features, "data.tag": tag}
-    return paths_of(pairs), columns
+    return files, valid_files, columns
 
 
 def flags_of(settings: Mapping[str, Any] | Sequence[str], given: Mapping[str, Any]) -> Layer:
@@ -252,13 +267,13 @@ def flags_of(settings: Mapping[str, Any] | Sequence[str], given: Mapping[str, An
     return layer
 
 
-def listed_pairs(pairs: Any) -> list[Pair] | None:
-    """The pairs, if they are given as a list of pairs and not as file names."""
-    if isinstance(pairs, str | Path) or all(isinstance(item, str | Path) for item in pairs):
-        return None
-    return [item if isinstance(item, Pair) else Pair(*item) for item in pairs]
+def _files_or_pairs(given: Any) -> tuple[tuple[str, ...], list[Pair]]:
+    """What somebody gave as data: one file name or several, or else pairs."""
+    items: list[Any] = [given] if isinstance(given, str | Path) else list(given)
+    if all(isinstance(item, str | Path) for item in items):
+        return tuple(map(str, items)), []
+    return (), as_pairs(items)
 
 
-def paths_of(paths: Any) -> tuple[str, ...]:
-    """One file name, or several, as texts."""
-    return (str(paths),) if isinstance(paths, str | Path) else tuple(str(path) for path in paths)
+def as_pairs(items: Iterable[Pair | tuple[str, str]]) -> list[Pair]:
+    return [item if isinstance(item, Pair) else Pair(*item) for item in items]

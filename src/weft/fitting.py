@@ -41,8 +41,9 @@ def check(spec: Spec) -> None:
 
 def _check_unseen(spec: Spec) -> None:
     sides = {"unknown": (), "kin": ("source",), "carried": ("source", "target")}[spec.data.unseen]
+    fit = ("characters", "parts") if spec.data.unseen == "kin" else ("characters",)
     cut = {name: getattr(spec, name).tokens for name in sides}
-    other = [f"{name}.tokens={tokens}" for name, tokens in cut.items() if tokens != "characters"]
+    other = [f"{name}.tokens={tokens}" for name, tokens in cut.items() if tokens not in fit]
     if other:
         raise ValueError(
             f"data.unseen={spec.data.unseen} is about single characters, but {' and '.join(other)}; "

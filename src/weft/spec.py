@@ -57,8 +57,8 @@ class Data(Part):
 
 
 class Side(Part):
-    tokens: Literal["characters", "bytes", "words", "bpe", "unigram"] = "characters"
-    """How text is cut into symbols; words are split at spaces."""
+    tokens: Literal["characters", "parts", "bytes", "words", "bpe", "unigram"] = "characters"
+    """How text is cut into symbols; parts are letters and accents, or a Korean syllable's sounds; words have spaces."""
     size: Annotated[int, Field(ge=300, le=1_000_000)] = 4000
     """The number of pieces that bpe and unigram learn."""
 

@@ -49,7 +49,7 @@ def run_job(job: Job, reporter: Reporter) -> Path:
         with join_world(asked.train.device) as world:
             going_on = world.agree(job.resume and folder.is_run)
             if world.first and not going_on:
-                _check_start(job, folder)
+                _check_start(job, folder, world)
             with settle(job.pairs) as pairs:  # what is piped in is kept until all is done: other processes read it, too
                 with world.first_alone():
                     if going_on or not world.first:  # the others read what the first has written
@@ -74,8 +74,10 @@ def _locked_by_first(folder: RunFolder, world: World, patience: float = 0.0) -> 
     return folder.locked(patience) if world.first else nullcontext()
 
 
-def _check_start(job: Job, folder: RunFolder) -> None:
+def _check_start(job: Job, folder: RunFolder, world: World) -> None:
     folder.check_free()
+    if world.size > 1 and "-" in job.pairs:
+        raise UserError("several processes cannot read one stdin", "-", "give the pairs as a file")
     if not job.pairs:
         what = "there is no run to resume, and no pairs to start one" if job.resume else "no pairs are given"
         raise UserError(what, str(folder.path) if job.resume else "PAIRS", "name a pairs file: weft train pairs.tsv")

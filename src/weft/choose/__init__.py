@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from weft.choose import size, symbols
+from weft.choose import cutting, rows, size
 from weft.choose.choices import Choices
 from weft.choose.pace import Pace, Typical, remembered
 from weft.core.errors import UserError
 from weft.core.machine import Speed
-from weft.data.survey import Survey
+from weft.data.survey import SideSurvey, Survey
 from weft.data.tokens import SUBWORDS
 from weft.settings import Layer, compose, flatten, implied_kind, merge
 
@@ -27,6 +27,9 @@ LEARNING = 0.85  # the share of a budget that is left for steps
 RATE = 0.005  # of a Transformer of width 128 (docs/LOG.md, "The embeddings' rate")
 EMBED_RATE = 8.0  # in multiples of that
 LONG = 8  # symbols of a target, from which on attention that moves along copies better
+LONG_TARGET = 25  # characters: longer ones are seldom right as a whole
+BLEU_WORDS = 5  # of a target, on average: fewer have hardly four in a row to be right
+FEW_PASSES = 5  # over the data, that leave nothing to learn by heart
 SHORTEST_TURNED = 3  # symbols of a target, END counted, that are another sequence from the end
 UPDATES = 250  # of a recurrent model in a pass over the data, at least: what a small corpus gets
 
@@ -39,19 +42,18 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
     choices, given = Choices(), _said(given)
     seconds = _budget(choices, given)
     both = {"source": survey.source, "target": survey.target}
-    sides = [symbols.side(choices, name, found, survey.pairs, given) for name, found in both.items()]
-    sides = symbols.running(choices, survey, sides, given)
-    if symbols.are_pieces(sides):
-        symbols.pieces(choices, survey, sides, given)
+    sides = [cutting.side(choices, name, found, survey.pairs, given) for name, found in both.items()]
+    sides = cutting.running(choices, survey, sides, given)
+    cutting.pieces(choices, survey, sides, given)
     family = _family(given, sides)
-    invented = symbols.invent(choices, survey, sides, given) if family == "recurrent" else 0
-    typical = symbols.typical(choices, survey, sides, given)
-    symbols.even(choices, survey, given)
-    symbols.validation(choices, typical, seconds)
+    invented = rows.invent(choices, survey, sides, given) if family == "recurrent" else 0
+    typical = rows.typical(choices, survey, sides, given)
+    rows.even(choices, survey, given)
+    rows.validation(choices, typical, seconds)
     counts = [(survey.pairs + invented) * length for length in typical.lengths]
     clock = None if speed is None else _clock(seconds, speed, pace, given, typical, counts[1])
     few = 1536.0 if family == "transformer" else min(512.0, max(256.0, max(counts) // UPDATES))
-    symbols.batch(choices, survey, sides, typical, few)
+    rows.batch(choices, survey, sides, typical, few)
     if family == "transformer":
         passes = _transformer(choices, given, speed, clock, counts[1])
     else:
@@ -66,9 +68,9 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
         size.enough(choices, given, seconds, each)
     if family == "recurrent" and not by_ctc(given) and typical.lengths[1] >= SHORTEST_TURNED:
         _both_ways(choices, given)
-    _selection(choices, running=sides[1] in SUBWORDS)
-    symbols.unseen(choices, survey, sides, given)
-    symbols.limits(choices, survey, sides)
+    _selection(choices, survey.target, sides[1])
+    rows.unseen(choices, survey, sides, given)
+    rows.limits(choices, survey, sides)
     _drop_given(choices, given)
     return choices
 
@@ -126,7 +128,7 @@ def _asked(given: Mapping[str, Any]) -> list[str]:
 
 def _family(given: Mapping[str, Any], sides: list[str]) -> str:
     """What the user's settings imply, or a Transformer for running text and a recurrent model for anything else."""
-    by_data = "transformer" if symbols.are_pieces(sides) else "recurrent"
+    by_data = "transformer" if cutting.are_pieces(sides) else "recurrent"
     return next(iter(_asked(given)), by_data)
 
 
@@ -140,11 +142,11 @@ def _transformer(
 ) -> float | None:
     """How many passes over the data it has time for, if that is known."""
     size.precision(choices, given, speed)
-    if clock is None:
-        width, passes = size.TRANSFORMER.widths[1], None
-    else:
+    family = size.as_asked(size.TRANSFORMER, given)
+    width, passes = family.usual, None
+    if clock is not None:
         width, passes = size.width(
-            size.TRANSFORMER, count, lambda w: clock.each(merge(choices.layer, _shape(given, w)), given, 1)
+            family, count, lambda w: clock.each(merge(choices.layer, _shape(given, w)), given, 1)
         )
     why = "" if _asked(given) else "running text is learned best by a Transformer"
     for key, value in flatten(_shape(given, width)):
@@ -186,15 +188,17 @@ def _recurrent(choices: Choices, given: Mapping[str, Any], clock: Clock | None, 
     if not by_ctc(given):
         choices.set("decoder.kind", "recurrent")
     choices.set("train.rate", 0.002)
-    choices.set("train.dropout", 0.2)  # docs/LOG.md, "Dropout of small models"
-    width, passes = size.RECURRENT.widths[-1], None
+    family = size.as_asked(size.RECURRENT, given)
+    width, passes = family.usual, None
     if clock is not None:
         models = _models(given, clock)
         width, passes = size.width(
-            size.RECURRENT, count, lambda w: clock.each(merge(choices.layer, _widths(given, w)), given, models)
+            family, count, lambda w: clock.each(merge(choices.layer, _widths(given, w)), given, models)
         )
     for key, value in flatten(_widths(given, width)):
         choices.set(key, value)
+    short = passes is not None and passes < FEW_PASSES
+    choices.set("train.dropout", 0.1 if short else 0.2)  # docs/LOG.md, "Dropout of small models"
     if passes is not None:
         told = f"{size.told(passes)} over the data in the time{', if every core trains a model' if models > 1 else ''}"
         choices.reasons.append(["decoder.width", str(width), told])
@@ -213,9 +217,9 @@ def _handing_over(choices: Choices, given: Mapping[str, Any], survey: Survey, ty
     """What the decoder sees of the source at each step (docs/LOG.md, "Features at every step")."""
     if survey.marks and "bridge" not in given:
         choices.set("bridge.give", "every", "tags and features decide about every symbol")
-    copied = survey.relation.copied
-    if copied >= symbols.COPIED and typical.lengths[1] >= LONG and "attention" not in given.get("decoder", {}):
-        why = f"{copied:.0%} of a target is copied: attention learns to move along the source"
+    copied = rows.most_copied(survey)
+    if copied >= cutting.COPIED and typical.lengths[1] >= LONG and "attention" not in given.get("decoder", {}):
+        why = f"{copied:.0%} of a source or a target is copied: attention learns to move along the source"
         choices.set("decoder.attention.moves", True, why)
 
 
@@ -239,9 +243,14 @@ def _known(family: str) -> size.Family:
     return size.TRANSFORMER if family == "transformer" else size.RECURRENT
 
 
-def _selection(choices: Choices, running: bool) -> None:
-    if running:
+def _selection(choices: Choices, target: SideSurvey, kind: str) -> None:
+    pieces = kind in SUBWORDS
+    if cutting.is_unspaced(target) and (pieces or target.mean > LONG_TARGET):
+        choices.set("train.select", "chrf", "long lines without spaces: letters that are right are counted")
+    elif pieces and target.mean_words >= BLEU_WORDS:
         choices.set("train.select", "bleu", "many right answers: overlap is counted rather than equality")
+    elif pieces or (kind in cutting.SPELLED and target.mean > LONG_TARGET):
+        choices.set("train.select", "chrf", "seldom right as a whole: letters that are right are counted")
     else:
         choices.set("train.select", "exact", "an output is right or wrong as a whole; among equals the loss decides")
 

@@ -32,8 +32,8 @@ def data(
     columns = Columns(**{role: column for role, text in asked.items() if (column := common.column(text)) is not None})
     with settle(pairs) as paths:
         reading = Reading()
-        # bad lines are what this command is for: they are listed, not stopped at
-        for _ in read_pairs(paths, columns, on_bad_line="skip", reading=reading):
+        # bad lines are what this command is for: they are listed, not stopped at, unless that is asked for
+        for _ in read_pairs(paths, columns, on_bad_line=common.on_bad_line() or "skip", reading=reading):
             pass
         _bad_lines(reading)
         _survey(paths, [valid] if valid else [], columns)
@@ -70,7 +70,8 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
     relation = survey.relation
     common.show(
         f"{relation.copied:.0%} of a target stands in its source, in the same order, "
-        f"and {relation.copied_words:.0%} of its words of three letters and more; "
+        f"and {relation.stem:.0%} of a source in its target, in stretches, beyond chance; "
+        f"{relation.copied_words:.0%} of a target's words of three letters and more stand in its source; "
         f"{relation.in_order:.0%} of the steps along a target go forwards in the source; "
         f"{relation.ambiguous:.1%} of rows have a source that has other targets, too; "
         f"{relation.again:.1%} repeat another row",
@@ -81,7 +82,8 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
         _strangers(prepared, survey)
     chosen = choose(survey, {})
     rows = [list(reason) for reason in chosen.reasons]
-    common.show("what training would choose", common.table(["setting", "value", "because"], rows, words=True))
+    table = common.table(["setting", "value", "because"], rows, words=True)
+    common.show("what the data decide (how large and how many models follow from the time and the machine)", table)
     _examples(prepared, compose(("autopilot", chosen.layer)).spec)
 
 

@@ -34,7 +34,7 @@ def demo(
 
     from weft.api import train
     from weft.cli.train import command_line
-    from weft.core.errors import UserError
+    from weft.core.errors import Interrupted, UserError
     from weft.data.synthetic import dates, split_by_target, write_tsv
     from weft.learn.folder import RunFolder
     from weft.learn.report import reporter
@@ -58,16 +58,20 @@ def demo(
         f"By hand:  weft train {data}/train.tsv --valid {data}/valid.tsv --tag 3 --budget {budget}",
         "",
     )
-    run = train(
-        str(data / "train.tsv"),
-        valid=str(data / "valid.tsv"),
-        tag=3,
-        out=out,
-        budget=budget,
-        seed=seed,
-        reporter=reporter(),
-        command=command_line(),
-    )
+    try:
+        run = train(
+            str(data / "train.tsv"),
+            valid=str(data / "valid.tsv"),
+            tag=3,
+            out=out,
+            budget=budget,
+            seed=seed,
+            reporter=reporter(),
+            command=command_line(),
+        )
+    except Interrupted as stopped:
+        todo = f"go on with `weft train --out {out} --resume`; weft demo begins anew"
+        raise Interrupted(stopped.what, stopped.where, todo) from stopped
     _show(run, parts[2])
 
 

@@ -78,6 +78,9 @@ def predict(
         raise typer.BadParameter(f"'{engine}' is not one of auto, torch, ctranslate2", param_hint="--engine")
     if format not in SHOWN:
         raise typer.BadParameter(f"'{format}' is not one of {', '.join(SHOWN)}", param_hint="--format")
+    if common.on_bad_line() is not None:
+        what = "every line is to have its output, so none can be left out"
+        raise UserError(what, "--on-bad-line", "leave it out, and mend the line that stops it")
     if nbest > 1 and format == "text":
         raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")
     if file != "-" and not Path(file).exists():

@@ -9,10 +9,11 @@ believed of others, too, but less. Letters follow each other as they do in real 
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
+from itertools import chain
 from typing import NamedTuple
 
 from weft.core.pair import Pair
@@ -22,7 +23,8 @@ KEPT_BEFORE, KEPT_AFTER = 1, 3  # letters of it that may stay, where something e
 LONGER = 2  # letters by which what is put in its place may be longer or shorter
 REAL_SHARE = 4  # one pair in so many is a real one, at least: they are repeated
 START = ""
-WAY = 2  # another number whenever the same pairs and seed make others: what is kept on disk is theirs
+SELDOM = 0.2  # of its uses in sources, that a letter is kept: one that is kept less is not drawn
+WAY = 3  # another number whenever the same pairs and seed make others: what is kept on disk is theirs
 
 
 class Stretch(NamedTuple):
@@ -47,21 +49,22 @@ def stretches(source: str, target: str) -> list[Stretch]:
     """What both sides share, but for a letter or two that may be there by chance."""
     return [
         Stretch(a, b, size, a == b == 0, a + size == len(source) and b + size == len(target))
-        for a, b, size in SequenceMatcher(None, source, target, autojunk=False).get_matching_blocks()
+        for a, b, size in _blocks(source, target)
         if size >= SHORTEST
     ]
 
 
 class Letters:
-    """Draws letters: after a real one that followed, or any."""
+    """Draws letters: after a real one that followed, or any; but none that targets do not keep, such as an old ſ."""
 
-    def __init__(self, sources: Sequence[str], draw: random.Random) -> None:
-        self._draw = draw
-        self._all = [letter for text in sources for letter in text]
+    def __init__(self, pairs: Sequence[Pair], draw: random.Random) -> None:
+        self._draw, kept = draw, kept_letters(pairs)
+        self._all = [letter for pair in pairs for letter in pair.source if letter in kept]
         self._after: dict[str, list[str]] = defaultdict(list)
-        for text in sources:
+        for text in (pair.source for pair in pairs):
             for before, letter in zip((START, *text), text):
-                self._after[before].append(letter)
+                if letter in kept:
+                    self._after[before].append(letter)
 
     def word(self, before: str, length: int) -> str:
         made = ""
@@ -71,11 +74,24 @@ class Letters:
         return made
 
 
+def kept_letters(pairs: Sequence[Pair]) -> set[str]:
+    """The letters of sources that stand in targets at the same place, often enough."""
+    there, kept = Counter[str](), Counter[str]()
+    for pair in pairs:
+        there.update(pair.source)
+        kept.update(chain.from_iterable(pair.source[a : a + size] for a, _, size in _blocks(pair.source, pair.target)))
+    return {letter for letter, count in there.items() if kept[letter] >= SELDOM * count}
+
+
+def _blocks(source: str, target: str) -> list[Match]:
+    return SequenceMatcher(None, source, target, autojunk=False).get_matching_blocks()
+
+
 def invented(pairs: Sequence[Pair], count: int, seed: int) -> Iterator[Pair]:
     """So many pairs, each made from a real one; none where no target repeats its source."""
     draw = random.Random(seed)
     usable = [(pair, found) for pair in pairs if (found := stretches(pair.source, pair.target))]
-    letters = Letters([pair.source for pair in pairs], draw)
+    letters = Letters(pairs, draw)
     for _ in range(count if usable else 0):
         pair, found = draw.choice(usable)
         source, target = list(pair.source), list(pair.target)

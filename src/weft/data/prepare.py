@@ -29,7 +29,7 @@ from weft.data.strangers import STAND_INS
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, Survey, place, survey
 from weft.data.tokens import Tokeniser, from_json, learn
 
-FORMAT = 8
+FORMAT = 9
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 KEEP_DAYS = 30
 
@@ -60,6 +60,8 @@ class Prepared:
 
     def __init__(self, files: Files, root: Path | None = None, progress: Progress | None = None) -> None:
         self.files, self._progress = files, progress
+        if "-" in files.valid:
+            raise UserError("validation pairs are read several times", "--valid -", "give them as a file, not by stdin")
         self.fingerprint = fingerprint(files.pairs)
         self.valid_fingerprint = fingerprint(files.valid) if files.valid else ""
         shapes = [(kind_of(path), size_of(path)) for path in (*files.pairs, *files.valid)]
@@ -71,8 +73,7 @@ class Prepared:
             self.folder.mkdir(parents=True, exist_ok=True)
             os.utime(self.folder)
         except OSError as error:
-            todo = "name a folder that can be written in the variable WEFT_CACHE"
-            raise UserError(f"the cache cannot be written: {error.strerror}", str(self.folder), todo) from None
+            raise _unwritable(self.folder, error) from error
 
     @cached_property
     def _looked(self) -> dict[str, Any]:
@@ -138,7 +139,6 @@ class Prepared:
         folder = self.folder / f"tokens-{_digest([source, target, shared, prompted, more])}"
         paths = folder / "source.json", folder / "target.json"
         if not all(path.exists() for path in paths):
-            folder.mkdir(exist_ok=True)
             for path, made in zip(paths, self._learn(source, target, shared, prompted, more), strict=True):
                 _write(path, made.to_json())
         loaded = [from_json(path.read_text(encoding="utf-8"), str(path)) for path in paths]
@@ -176,7 +176,10 @@ class Prepared:
         pairs = self.training("encoding")
         if invented:
             pairs = invent.with_invented(list(pairs), invented)
-        return write_corpus(strangers.with_hidden(pairs) if carried else pairs, source, target, folder)
+        try:
+            return write_corpus(strangers.with_hidden(pairs) if carried else pairs, source, target, folder)
+        except OSError as error:
+            raise _unwritable(folder, error) from error
 
     def repeats(self) -> int:
         """How many validation pairs are training pairs too."""
@@ -217,7 +220,6 @@ def keep_given(pairs: Sequence[Pair]) -> str:
         for p in pairs
     )
     path = cache_root() / "given" / f"{_digest(text)}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, text)
     return str(path)
 
@@ -238,8 +240,17 @@ def _digest(content: Any) -> str:
 def _write(path: Path, text: str) -> None:
     """Whole or not at all, also when two runs do it at once."""
     aside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    aside.write_text(text, encoding="utf-8")
-    aside.rename(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_text(text, encoding="utf-8")
+        aside.rename(path)
+    except OSError as error:
+        raise _unwritable(path.parent, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> UserError:
+    todo = "make room there, or name a folder that can be written in the variable WEFT_CACHE"
+    return UserError(f"the cache cannot be written: {error.strerror or error}", str(folder), todo)
 
 
 def _forget_old(root: Path) -> None:

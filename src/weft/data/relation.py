@@ -6,16 +6,18 @@ import random
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from rapidfuzz.distance import LCSseq
 
 from weft.core.pair import Pair
+from weft.data.invent import stretches
 
 SAMPLE = 2000  # pairs that are compared symbol by symbol
 LONGEST = 400  # symbols of a side that are looked at
+STEMS, STEM_LONGEST = 500, 60  # pairs and characters that are looked at for stretches
 IN_ORDER, IN_ORDER_PAIRS = 60, 500  # symbols and pairs that are looked at where all pairs of symbols are counted
 SOURCES = 100_000  # the most that are known when they come again: of more every second, fourth, … is looked for
 _WORDS = re.compile(r"\w{3,}")
@@ -23,9 +25,10 @@ _WORDS = re.compile(r"\w{3,}")
 
 @dataclass(frozen=True)
 class Relation:
-    """Shares between 0 and 1."""
+    """Shares between 0 and 1. `copied`, `stem` and `kept` are beyond chance: 0 is what other pairs' targets share."""
 
     copied: float = 0.0  # of a target's characters: those that its source has in the same order
+    stem: float = 0.0  # of a source's characters: those in stretches of three and more that its target has, too
     copied_words: float = 0.0  # of a target's words of three letters and more: those that its source has
     in_order: float = 0.0  # of neighbours in a target: those that come from the source in its order
     ambiguous: float = 0.0  # of rows: those whose source has another target, too
@@ -59,13 +62,31 @@ class Related:
         some, found = self._sample, list(self._answers.values())
         rows = max(1, sum(answers.total() for answers in found))
         return Relation(
-            copied(some),
+            beyond_chance(copied, some),
+            beyond_chance(stem, some[:STEMS]),
             copied_words(some),
             in_order(some),
             ambiguous=sum(answers.total() for answers in found if len(answers) > 1) / rows,
             again=1 - sum(len(answers) for answers in found) / rows,
-            kept=kept(some),
+            kept=beyond_chance(kept, some),
         )
+
+
+def beyond_chance(share: Callable[[Sequence[Pair]], float], pairs: Sequence[Pair]) -> float:
+    """A share, from 0 where it is that of sources beside other pairs' targets, to 1.
+
+    Those are taken from far away: neighbours may be forms of one word.
+    """
+    half = len(pairs) // 2
+    others = [replace(pair, target=other.target) for pair, other in zip(pairs, [*pairs[half:], *pairs[:half]])]
+    found, chance = share(pairs), share(others)
+    return max(0.0, (found - chance) / (1 - chance)) if chance < 1 else 0.0
+
+
+def stem(pairs: Sequence[Pair]) -> float:
+    sides = [(p.source[:STEM_LONGEST], p.target[:STEM_LONGEST]) for p in pairs if p.source]
+    shares = [sum(found.length for found in stretches(*both)) / len(both[0]) for both in sides]
+    return sum(shares) / max(1, len(shares))
 
 
 def copied(pairs: Sequence[Pair]) -> float:

@@ -43,6 +43,7 @@ class SideSurvey:
     mean_word: float = 0.0  # the mean length of a word
     characters: dict[str, int] = field(default_factory=dict)
     spaced: float = 0.0  # the share of rows with a space in them
+    once: float = 0.0  # of all words, the share of those that stand there only once
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class _Side:
     def __init__(self) -> None:
         self.lengths, self.word_counts = array("i"), array("i")
         self.characters: Counter[str] = Counter()
-        self.words: set[str] = set()
+        self.words: Counter[str] = Counter()
         self.spaced = 0
 
     def add(self, text: str) -> None:
@@ -113,6 +114,7 @@ class _Side:
             mean_word=float((lengths.sum() - words.sum() + rows) / max(1, words.sum())),
             characters=dict(sorted(self.characters.items(), key=lambda item: (-item[1], item[0]))),
             spaced=self.spaced / rows,
+            once=sum(n == 1 for n in self.words.values()) / max(1, self.words.total()),
         )
 
 

@@ -4,12 +4,13 @@ Ids 0–3 are PAD, UNKNOWN, START and END; then come the marks (tags and feature
 `words` are split at single spaces, so that even double spaces come back. `bpe` and `unigram` work on bytes (after
 Radford 2019), so every text can be written. What `characters` and `words` never saw becomes UNKNOWN, which is read
 like any symbol, is never written by a search, and shows as � when decoded; `strangers.py` has what else characters of a
-source can become.
+source can become. `parts` are characters taken apart.
 """
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -164,6 +165,22 @@ class Characters(_Listed):
     kind = "characters"
 
 
+class Parts(Characters):
+    """Characters taken apart as Unicode does (NFD): letters and accents, the sounds of a Korean syllable.
+
+    They are put together again (NFC) where text is written.
+    """
+
+    kind = "parts"
+
+    @staticmethod
+    def _cut(text: str) -> Sequence[str]:
+        return unicodedata.normalize("NFD", text)
+
+    def _decode(self, places: Sequence[int]) -> str:
+        return unicodedata.normalize("NFC", super()._decode(places))
+
+
 class Words(_Listed):
     """What stands between single spaces is a symbol: phones, letters, words."""
 
@@ -195,10 +212,6 @@ class Bytes(Tokeniser):
 
     def _content(self) -> dict[str, Any]:
         return {}
-
-    @classmethod
-    def learn(cls, texts: Iterable[str], marks: Sequence[str]) -> Bytes:
-        return cls(marks)
 
 
 class Subwords(Tokeniser):
@@ -247,12 +260,14 @@ def learn_subwords(kind: str, texts: Iterable[str], size: int, marks: Sequence[s
     return Subwords(kind, tokenizer.to_str(), marks)
 
 
-LISTED: dict[str, type[_Listed] | type[Bytes]] = {"characters": Characters, "words": Words, "bytes": Bytes}
+LISTED: dict[str, type[_Listed]] = {"characters": Characters, "parts": Parts, "words": Words}
 SUBWORDS = ("bpe", "unigram")
 
 
 def learn(kind: str, size: int, texts: Iterable[str], marks: Sequence[str] = ()) -> Tokeniser:
     """A tokeniser of the given kind from the training texts."""
+    if kind == "bytes":
+        return Bytes(marks)
     return LISTED[kind].learn(texts, marks) if kind in LISTED else learn_subwords(kind, texts, size, marks)
 
 
@@ -283,7 +298,7 @@ def _of_kind(content: dict[str, Any]) -> Tokeniser:
     if kind == "bytes":
         return Bytes(marks)
     if kind in LISTED:
-        return {"characters": Characters, "words": Words}[kind](content["symbols"], marks)
+        return LISTED[kind](content["symbols"], marks)
     if kind not in SUBWORDS:
         raise ValueError(f"kind {kind!r}")
     return Subwords(kind, json.dumps(content["model"]), marks)

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from weft.core.errors import UserError
 from weft.core.pair import END, START, UNKNOWN
 from weft.data.tokens import Tokeniser
+from weft.learn.folder import TOKENISERS, refuse_strangers
 from weft.nn.decoders.transformer import TransformerDecoder
 from weft.nn.encoders import TransformerEncoder
 from weft.nn.heads import Tokens
@@ -36,6 +37,8 @@ FORMATS = ("float32", "int8", "int8_float32", "float16", "bfloat16", "int16")
 LIMITED = ("none", "sinusoid", "learned")  # the positions that are looked up there
 POSITIONS = ("none", "sinusoid", "learned", "rotary")
 FACTS = "weft.json"
+VOCABULARIES = tuple(f"{side}_vocabulary.json" for side in ("source", "target", "shared"))
+WRITTEN = ("model.bin", "config.json", *VOCABULARIES, *TOKENISERS, FACTS)
 
 
 def unknown_part(spec: Spec) -> tuple[str, str] | None:
@@ -76,6 +79,7 @@ def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") 
     if predictor.others:
         what = f"CTranslate2 takes one model, and this run has {1 + len(predictor.others)} that predict together"
         raise UserError(what, str(run), "train with --set train.members=1, or predict with torch")
+    refuse_strangers(out, WRITTEN)
     package, model = the_package(), predictor.model
     assert isinstance(model, Seq2Seq)
     made = _spec(package, model)
@@ -92,8 +96,8 @@ def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") 
         made.optimize(quantization=format)
     out.mkdir(parents=True, exist_ok=True)
     made.save(str(out))
-    predictor.source.save(out / "source.json")
-    predictor.target.save(out / "target.json")
+    for name, tokeniser in zip(TOKENISERS, (predictor.source, predictor.target)):
+        tokeniser.save(out / name)
     facts = {"run": str(run.resolve()), "checkpoint": best_checkpoint(run), "format": format}
     (out / FACTS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
     return out

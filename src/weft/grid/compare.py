@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.api import flags_of, given_pairs, paths_of
+from weft.api import flags_of, given_data
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.files import sides
@@ -65,7 +65,7 @@ def compare_settings(
     vary: Mapping[str, Sequence[Any]] | Sequence[str] = (),
     variants: Mapping[str, Mapping[str, Any]] | None = None,
     out: str | Path | None = None,
-    valid: str | Path | Sequence[str] | None = None,
+    valid: str | Path | Sequence[str | Path] | Sequence[Pair] | Sequence[tuple[str, str]] | None = None,
     tests: Mapping[str, str | Path] | None = None,
     budget: str | float | None = None,
     steps: int | None = None,
@@ -90,7 +90,7 @@ def compare_settings(
     `tests` are more files, by name, that every run is scored on. The autopilot chooses once for all, as weft.grid.base
     tells. The same call on the same `out` goes on where it was stopped.
     """
-    files, columns = given_pairs(pairs, source, target, features, tag)
+    files, valid_files, columns = given_data(pairs, valid, source, target, features, tag)
     seconds, tokens = read_budget(budget)
     _check_budget(tokens, steps, epochs)
     given = {
@@ -101,7 +101,7 @@ def compare_settings(
         "train.epochs": epochs,
     }
     file_layer, flag_layer = read_file(config) if config is not None else {}, flags_of(settings, given)
-    files, validation = named_files(files, paths_of(valid or ()), file_layer, flag_layer)
+    files, validation = named_files(files, valid_files, file_layer, flag_layer)
     varied = dict(vary) if isinstance(vary, Mapping) else read_vary(vary)
     asked = Asked(
         pairs=_files(files),

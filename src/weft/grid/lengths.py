@@ -28,7 +28,7 @@ class LengthClass:
 
 def unit_of(spec: Spec) -> Unit:
     """What a source is measured in, whichever way a cell cuts it: characters, or words for longer texts."""
-    return "characters" if spec.source.tokens in ("characters", "bytes") else "words"
+    return "characters" if spec.source.tokens in ("characters", "parts", "bytes") else "words"
 
 
 def length_of(pair: Pair, unit: Unit) -> int:

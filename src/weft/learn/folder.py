@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -64,30 +64,17 @@ class RunFolder:
         if self.is_run:
             todo = "add --resume to go on with it, or choose another --out"
             raise UserError("this folder holds a run already", str(self.path), todo)
-        if self.path.exists() and not self.path.is_dir():
-            raise UserError("the output folder is a file", str(self.path), "choose another --out")
-        try:
-            strangers = [p.name for p in self.path.iterdir() if p.name not in OWN and not p.name.endswith(".part")]
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise self._unusable(error) from None
-        if self.checkpoints.name in strangers:
+        if self.checkpoints.exists():
             todo = "restore spec.yaml from a copy, or choose another --out"
             raise UserError("this folder holds a run whose spec.yaml is missing", str(self.path), todo)
-        if strangers:
-            raise UserError(
-                f"the output folder is not empty (it holds {', '.join(sorted(strangers)[:3])})",
-                str(self.path),
-                "choose a new or empty folder for --out",
-            )
+        refuse_strangers(self.path, OWN)
 
     def create(self) -> None:
         self.check_free()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise self._unusable(error) from None
+            raise _unusable(self.path, error) from None
 
     def give_up(self) -> None:
         """A start that failed before its first checkpoint leaves the folder free for another try."""
@@ -96,9 +83,6 @@ class RunFolder:
                 shutil.rmtree(path, ignore_errors=True)
             for path in (self.spec_file, self.log, self.path / "curves.png"):
                 path.unlink(missing_ok=True)
-
-    def _unusable(self, error: OSError) -> UserError:
-        return UserError(f"the output folder cannot be used: {error.strerror}", str(self.path), "choose another --out")
 
     def explain(self, error: Exception) -> None:
         """Say it in three parts, if training ended because of its files."""
@@ -127,7 +111,7 @@ class RunFolder:
         try:
             file = (self.path / "lock").open("a+")
         except OSError as error:
-            raise self._unusable(error) from None
+            raise _unusable(self.path, error) from None
         until = time.monotonic() + patience
         with file:
             while not _take(file):
@@ -227,6 +211,25 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(self.path / name)
+
+
+def refuse_strangers(path: Path, own: Collection[str]) -> None:
+    """Refuse a folder to write to that holds more than what is ours to write over."""
+    if path.exists() and not path.is_dir():
+        raise UserError("the output folder is a file", str(path), "choose another --out")
+    try:
+        strangers = sorted(p.name for p in path.iterdir() if p.name not in own and not p.name.endswith(".part"))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from None
+    if strangers:
+        what = f"the output folder is not empty (it holds {', '.join(strangers[:3])})"
+        raise UserError(what, str(path), "choose a new or empty folder for --out")
+
+
+def _unusable(path: Path, error: OSError) -> UserError:
+    return UserError(f"the output folder cannot be used: {error.strerror}", str(path), "choose another --out")
 
 
 def _take(file: IO[str]) -> bool:

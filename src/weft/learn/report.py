@@ -158,7 +158,11 @@ class Plain:
 
 
 class Live:
-    """A live bar on a terminal, with evaluations and examples scrolling above it."""
+    """A live bar on a terminal, with evaluations and examples scrolling above it.
+
+    The bar begins with the first thing it shows: until `close` it hides the cursor, and a mistake told before training
+    must not leave it hidden.
+    """
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -169,17 +173,20 @@ class Live:
         self._bar = Progress(*columns, console=self._console, transient=True)
         self._task = self._bar.add_task("training", total=1.0, text="", visible=False)
         self._best = _Best()
-        self._bar.start()
 
     def note(self, text: str) -> None:
         self._console.print(f"[yellow]note:[/] {_plain(text)}")
 
     def stage(self, doing: str, rows: int, share: float) -> None:
-        self._bar.update(self._task, description=doing, completed=share, text=f"{rows:,} rows", visible=share < 1)
+        self._show(share < 1, description=doing, completed=share, text=f"{rows:,} rows")
 
     def report(self, line: dict[str, Any]) -> None:
         text, share = self._best.report(line), line["share"]
-        self._bar.update(self._task, description="training", completed=share, text=text, visible=True)
+        self._show(True, description="training", completed=share, text=text)
+
+    def _show(self, visible: bool, **what: Any) -> None:
+        self._bar.start()
+        self._bar.update(self._task, visible=visible, **what)
 
     def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
         self._console.print(_plain(self._best.evaluation(line)))

@@ -8,10 +8,11 @@ from weft.core.errors import UserError, did_you_mean
 from weft.grid.compare import Compared
 from weft.grid.page import markdown, other_tests
 from weft.grid.rank import HOW
-from weft.learn.folder import RunFolder
+from weft.learn.folder import RunFolder, refuse_strangers
 from weft.recipes.book import RECIPES
 from weft.recipes.study import Options, Recipe, Study
 
+PAGE = "README.md"
 AS_IT_IS = "This was seen with the recipe's own budget and seeds; the figures above were made with others."
 
 
@@ -26,20 +27,31 @@ def find(name: str) -> Recipe:
 def run(recipe: Recipe, folder: Path, options: Options) -> Path:
     """Every study (those that ended are not made again), and README.md; the page's path."""
     command = f"    weft recipe run {recipe.name}{options.flags}"
-    lines = [f"# {recipe.name}", "", recipe.question, "", command, "", recipe.about, ""]
+    lines = [_title(recipe), "", recipe.question, "", command, "", recipe.about, ""]
+    if recipe.by_hand is not None and options.budget is not None:
+        what, todo = "this recipe trains no runs, and has no budget of its own", "leave it out, or give --steps"
+        raise UserError(what, f"--budget {options.budget}", todo)
+    _check_folder(recipe, folder)
     if recipe.by_hand is not None:
-        if options.budget is not None:
-            todo = "leave it out, or give --steps"
-            raise UserError(
-                "this recipe trains no runs, and has no budget of its own", f"--budget {options.budget}", todo
-            )
         lines += recipe.by_hand(folder, options)
     for study in recipe.studies:
         title = [f"## {study.name.capitalize()}", ""] if len(recipe.studies) > 1 else []
         lines += [*title, *_shown(study, study.run(folder, options))]
     lines += ["## What one learns", "", *([AS_IT_IS, ""] if options.flags else []), recipe.learns, ""]
-    RunFolder(folder).write("README.md", "\n".join(lines))
-    return folder / "README.md"
+    RunFolder(folder).write(PAGE, "\n".join(lines))
+    return folder / PAGE
+
+
+def _title(recipe: Recipe) -> str:
+    return f"# {recipe.name}"
+
+
+def _check_folder(recipe: Recipe, folder: Path) -> None:
+    """Nothing but what the recipe wrote before is written over."""
+    page = folder / PAGE
+    theirs = page.is_file() and page.read_text(encoding="utf-8", errors="replace").split("\n")[0] != _title(recipe)
+    own = {"data", f"{recipe.name}.png", *(study.name for study in recipe.studies)}
+    refuse_strangers(folder, own if theirs else own | {PAGE})
 
 
 def _shown(study: Study, compared: Compared) -> list[str]:
