@@ -72,6 +72,10 @@ def test_korean_is_spelled_by_the_parts_of_its_syllables_and_accents_stay_on_the
     reason = next(why for key, _, why in choose(korean, {}).reasons if key == "source.tokens")
     assert reason.startswith(f"{len(set(''.join(words)))} characters are made of 6")
     assert chosen(survey([Pair(f"word{i}", word) for i, word in enumerate(words)], 0)[0]).target.tokens == "parts"
+    assert chosen(replace(korean, target=korean.source), {"head": {"kind": "ctc"}}).target.tokens == "characters"
+    mixed = {**korean.source.characters, "\u11ab": 1, "\u1161": 1}  # a final consonant and a vowel by themselves
+    loose = replace(korean, target=replace(korean.source, characters=mixed))
+    assert chosen(loose).target.tokens == "characters", "they would not come back as they were"
     french = survey([Pair(f"éàü{i}", f"été{i}") for i in range(200)], 0)[0]
     assert chosen(french).source.tokens == "characters"
 
@@ -118,6 +122,7 @@ def test_a_side_that_is_alone_in_pieces_has_as_many_as_its_own_words_ask_for() -
         ("few unspaced", "chrf"),
         ("phones", "exact"),
         ("short", "exact"),
+        ("long names", "exact"),
     ],
 )
 def test_what_a_checkpoint_is_chosen_by_can_tell_outputs_apart(found: str, metric: str) -> None:
@@ -128,6 +133,9 @@ def test_what_a_checkpoint_is_chosen_by_can_tell_outputs_apart(found: str, metri
         "few unspaced": texts(3000, 40),
         "phones": phones(),
         "short": inflected(300),
+        "long names": survey(
+            [Pair(f"{i}", f"FileInputStream.new{i % 3} LineReader.read{i % 5}") for i in range(400)], 0
+        )[0],
     }
     assert chosen(surveys[found]).train.select == metric
 
@@ -141,6 +149,24 @@ def test_one_width_that_is_asked_for_is_that_of_all(found: Survey, side: str) ->
     both = chosen(found, {"encoder": {"width": 64}, "decoder": {"width": 96}})
     assert (both.encoder.width, both.decoder.width) == (64, 96)
     assert chosen(sentences(), {side: {"width": 64}}).encoder.inner == 128
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"decoder": {"width": 255}},
+        {"encoder": {"width": 90, "heads": 3, "kind": "transformer"}},
+        {"encoder": {"kind": "transformer"}, "decoder": {"kind": "recurrent", "width": 250}},
+        {"encoder": {"kind": "recurrent", "width": 250}, "decoder": {"kind": "transformer"}},
+        {"decoder": {"width": 3, "kind": "recurrent"}},
+    ],
+)
+def test_a_width_that_not_all_can_have_is_followed_as_near_as_they_can(given: dict[str, Any]) -> None:
+    asked = next(part["width"] for part in given.values() if "width" in part)
+    spec = chosen(phones() if asked == 255 else sentences(), given)
+    widths = [spec.encoder.width, spec.decoder.width]
+    assert asked in widths
+    assert all(abs(width - asked) <= 5 for width in widths)
 
 
 def test_what_is_seen_less_than_a_few_times_is_dropped_less() -> None:

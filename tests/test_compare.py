@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,21 @@ def running_text() -> Survey:
 
 def word_forms() -> Survey:
     return survey([Pair(f"{word}en", f"ge{word}t") for word, _ in made_up_pairs(300)], 0)[0]
+
+
+def short_sentences() -> Survey:
+    def line(i: int, word: str) -> str:
+        return " ".join(f"{word}{(i * 7919 + j * j * 104_729) % 5003}" for j in range(4))
+
+    return replace(survey([Pair(line(i, "a"), line(i + 1, "b")) for i in range(2000)], 0)[0], pairs=20_000)
+
+
+@pytest.mark.parametrize("kind", ["characters", "parts", "bytes", "unigram"])
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_short_sentences_can_be_cut_in_every_way_on_one_side(side: str, kind: str) -> None:
+    base, cells = cells_of(short_sentences(), [f"{side}.tokens=bpe,{kind}"])
+    assert (base.spec.source.tokens, base.spec.target.tokens) == ("bpe", "bpe")
+    assert getattr(cells[kind], side).tokens == kind
 
 
 KINDS = ["encoder.kind=recurrent,transformer", "decoder.kind=recurrent,transformer"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from commands import Weft
+from commands import Weft, refused
 from conftest import made_up_pairs
 from weft.api import Run
 from weft.core.errors import UserError
@@ -19,6 +20,7 @@ from weft.core.pair import END, Pair
 from weft.data.tokens import learn
 from weft.export import ctranslate2 as exporting
 from weft.nn.assemble import assemble
+from weft.search.rules import Rules
 from weft.serve.ctranslate2 import Translator, pick, why_not
 from weft.serve.predictor import Predictor
 from weft.settings import compose, put
@@ -185,6 +187,8 @@ def test_what_it_cannot_answer_is_said(tmp_path: Path) -> None:
     made = predictor()
     assert why_not(made, made.plan(Search(kind="beam")), "text") is None
     assert "symbol" in why_not(made, made.plan(Search(kind="beam")), "each symbol's score")[0]
+    ends_open = replace(made.plan(Search(kind="beam")), rules=Rules(4, (5,), joining=(6,)))
+    assert "prefix" in why_not(made, ends_open, "text")[0]
     assert "draws" in why_not(made, made.plan(Search(kind="sample")), "text")[0]
     made.join(predictor(), "other")
     assert "one model" in why_not(made, made.plan(Search(kind="beam")), "text")[0]
@@ -213,13 +217,10 @@ def test_the_command_line(weft: Weft, tmp_path: Path, tiny_run: Run) -> None:
     assert (format.code, "int3" in format.err) == (2, True)
 
 
-def test_nothing_but_an_export_is_written_over(tmp_path: Path, tiny_run: Run) -> None:
-    made = predictor()
-    with pytest.raises(UserError, match="the output folder is not empty") as caught:
-        exporting.export(made, tmp_path, tiny_run.path)
-    assert caught.value.where == str(tiny_run.path)
-    with pytest.raises(UserError, match="the output folder is a file"):
-        exporting.export(made, tmp_path, tiny_run.path / "spec.yaml")
+def test_nothing_but_an_export_is_written_over(weft: Weft, tiny_run: Run) -> None:
+    export = "export", tiny_run.path, "--to", "ctranslate2", "--out"
+    refused(weft(*export, tiny_run.path), "the output folder is not empty", str(tiny_run.path))
+    refused(weft(*export, tiny_run.path / "spec.yaml"), "the output folder is a file")
 
 
 def test_new_weights_are_exported_anew(tmp_path: Path) -> None:
@@ -267,7 +268,7 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match="not installed") as told:
         exporting.the_package()
-    assert "weft[ctranslate2]" in str(told.value)
+    assert "pip install ctranslate2" in str(told.value)
 
 
 def test_several_models_are_not_exported_as_one(tmp_path: Path) -> None:

@@ -154,8 +154,27 @@ def test_long_endings_are_no_less_copying_and_get_pairs_that_are_made_up() -> No
     assert (spec.data.invented, spec.decoder.attention.moves) == (4900, True)
 
 
+def test_a_word_of_a_sentence_can_be_made_up() -> None:
+    draw = random.Random(1)
+    lines = [["".join(draw.sample(ascii_lowercase, 5)) for _ in range(9)] for _ in range(60)]
+    pairs = [Pair(" ".join(words), words[4]) for words in lines]
+    made = list(invented(pairs, 50, seed=1))
+    assert len(made) == 50
+    assert all(pair.target in pair.source for pair in made)
+
+
+def test_blocks_of_the_same_words_do_not_hide_what_is_copied() -> None:
+    stems = ["".join(random.Random(seed).sample(ascii_lowercase, 6)) for seed in range(100)]
+    forms = [Pair(stem, f"{stem}{ending}") for ending in ("s", "ed") for stem in stems]
+    found = survey([*forms, *forms], 0)[0].relation
+    assert (found.copied > 0.6, found.stem > 0.9) == (True, True)
+
+
 def test_letters_that_targets_never_keep_are_not_made_up() -> None:
     old = [Pair(f"{a}ſ{b}haus", f"{a}s{b}haus") for a in "abcdefg" for b in "hiklm"]
     assert kept_letters(old) == set("abcdefghiklmus")
+    tagged = [Pair(f"{a}{b}haus V SG", f"{a}{b}häuser und noch viel mehr") for a in "abcdefg" for b in "hiklm"]
+    assert not kept_letters(tagged) & set("VSG")
+    assert kept_letters([Pair("abc", "xyz")]) == set("abc"), "none are: then any"
     assert all(made.source.count("ſ") <= 1 for made in invented(old, 300, seed=1))
     assert not any("ſ" in made.target for made in invented(old, 300, seed=1))

@@ -89,6 +89,13 @@ def test_validation_pairs_may_be_a_list_where_the_pairs_are(tmp_path: Path, tiny
         package.train(tiny_pairs, valid=pairs)
 
 
+@pytest.mark.parametrize("wrong", ["test.tsv", "ab", ("only one",), (1, 2), None])
+def test_what_is_no_pair_is_refused_with_its_place(tiny_run: Run, wrong: Any) -> None:
+    with pytest.raises(UserError, match="is not a pair") as caught:
+        tiny_run.evaluate([("a", "b"), wrong])
+    assert caught.value.where == "item 2 of the list"
+
+
 # stdin ---------------------------------------------------------------------------------------------------------------
 
 

@@ -323,6 +323,19 @@ def test_a_forced_prefix_is_written_whatever_the_model_thinks(kind: str, prefix:
 
 
 @each_kind
+def test_what_would_change_a_prefix_does_not_follow_it(kind: str) -> None:
+    model, lines = Table(10), sources(20)
+
+    def followers(joining: tuple[int, ...]) -> set[int]:
+        rules = Rules(first_symbol=FIRST, prefix=(7, 5), joining=joining)
+        ours = found(model, lines, plan(kind, rules=rules, longest_extra=4))
+        return {h.ids[2] for (h,) in ours if len(h.ids) > 2}
+
+    assert followers(()) >= {FIRST + 1, FIRST + 2}
+    assert not followers((FIRST + 1, FIRST + 2)) & {FIRST + 1, FIRST + 2}
+
+
+@each_kind
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_ngram_is_written_twice(kind: str, size: int) -> None:
     def twice(ids: Sequence[int]) -> bool:

@@ -55,6 +55,8 @@ def test_parts_of_characters_are_few_and_are_put_together_again() -> None:
     assert made.decode(made.encode("각")) == "각", "a syllable that was never seen, of parts that were"
     assert made.encode("e\u0301") == made.encode("é") == [UNKNOWN, UNKNOWN]
     assert made.decode(made.encode("가")[:1]) == "ᄀ"
+    assert made.show(made.joining("하")) == ["ᆨ", "ᆫ"], "which would make 학 or 한 of it"
+    assert made.joining("한") == made.joining("") == []
     again = from_json(made.to_json(), "here")
     assert (again.kind, again.encode("한국")) == ("parts", made.encode("한국"))
 

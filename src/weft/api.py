@@ -243,7 +243,7 @@ def given_data(
     """
     files, listed = _files_or_pairs(pairs)
     valid_files, valid_listed = _files_or_pairs(valid or ())
-    if valid_listed and not listed:
+    if valid_listed and files:
         what = "the validation pairs are given as a list, and the training pairs as files"
         raise UserError(what, "valid", "give both as files, or both as lists of pairs")
     if listed:
@@ -276,4 +276,11 @@ def _files_or_pairs(given: Any) -> tuple[tuple[str, ...], list[Pair]]:
 
 
 def as_pairs(items: Iterable[Pair | tuple[str, str]]) -> list[Pair]:
-    return [item if isinstance(item, Pair) else Pair(*item) for item in items]
+    return [item if isinstance(item, Pair) else _pair(item, place) for place, item in enumerate(items, 1)]
+
+
+def _pair(item: Any, place: int) -> Pair:
+    if isinstance(item, tuple | list) and len(item) >= 2 and all(isinstance(text, str) for text in item[:2]):
+        return Pair(*item)
+    todo = "give (source, target) or weft.Pair(…); the name of a file is given by itself"
+    raise UserError(f"{item!r} is not a pair", f"item {place} of the list", todo)

@@ -6,6 +6,7 @@ A message is `what; what to do`.
 from __future__ import annotations
 
 from weft.spec import (
+    SPELLED,
     Attention,
     Bridge,
     Feeding,
@@ -41,7 +42,7 @@ def check(spec: Spec) -> None:
 
 def _check_unseen(spec: Spec) -> None:
     sides = {"unknown": (), "kin": ("source",), "carried": ("source", "target")}[spec.data.unseen]
-    fit = ("characters", "parts") if spec.data.unseen == "kin" else ("characters",)
+    fit = SPELLED if spec.data.unseen == "kin" else ("characters",)
     cut = {name: getattr(spec, name).tokens for name in sides}
     other = [f"{name}.tokens={tokens}" for name, tokens in cut.items() if tokens not in fit]
     if other:

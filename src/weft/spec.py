@@ -17,6 +17,7 @@ HeadScoreName = Literal["dot", "scaled", "bilinear", "additive", "concat", "rbf"
 WeigherName = Literal["softmax", "nearest", "straight-through", "exact", "sparsemax", "kernel"]
 PositionName = Literal["none", "sinusoid", "sinusoid-concat", "learned", "relative", "bucketed", "rotary", "alibi"]
 MetricName = Literal["exact", "cer", "ter", "bleu", "chrf", "accuracy", "loss"]
+SPELLED = ("characters", "parts")  # the ways to cut text that are about single letters
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -58,7 +59,7 @@ class Data(Part):
 
 class Side(Part):
     tokens: Literal["characters", "parts", "bytes", "words", "bpe", "unigram"] = "characters"
-    """How text is cut into symbols; parts are letters and accents, or a Korean syllable's sounds; words have spaces."""
+    """How text is cut: characters, their parts (letters and accents, a Korean syllable's sounds), words at spaces, …"""
     size: Annotated[int, Field(ge=300, le=1_000_000)] = 4000
     """The number of pieces that bpe and unigram learn."""
 

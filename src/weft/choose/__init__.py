@@ -12,13 +12,14 @@ from functools import partial
 from typing import Any
 
 from weft.choose import cutting, rows, size
-from weft.choose.choices import Choices
+from weft.choose.choices import Choices, by_ctc
 from weft.choose.pace import Pace, Typical, remembered
 from weft.core.errors import UserError
 from weft.core.machine import Speed
 from weft.data.survey import SideSurvey, Survey
 from weft.data.tokens import SUBWORDS
 from weft.settings import Layer, compose, flatten, implied_kind, merge
+from weft.spec import SPELLED
 
 __all__ = ["Choices", "choose"]
 
@@ -132,11 +133,6 @@ def _family(given: Mapping[str, Any], sides: list[str]) -> str:
     return next(iter(_asked(given)), by_data)
 
 
-def by_ctc(given: Mapping[str, Any]) -> bool:
-    """Whether an encoder alone is asked for."""
-    return bool(given.get("head", {}).get("kind") == "ctc" or implied_kind("decoder", given) == "none")
-
-
 def _transformer(
     choices: Choices, given: Mapping[str, Any], speed: Speed | None, clock: Clock | None, count: float
 ) -> float | None:
@@ -219,7 +215,7 @@ def _handing_over(choices: Choices, given: Mapping[str, Any], survey: Survey, ty
         choices.set("bridge.give", "every", "tags and features decide about every symbol")
     copied = rows.most_copied(survey)
     if copied >= cutting.COPIED and typical.lengths[1] >= LONG and "attention" not in given.get("decoder", {}):
-        why = f"{copied:.0%} of a source or a target is copied: attention learns to move along the source"
+        why = f"{copied:.0%} of a source or a target is copied, beyond chance: attention learns to move on"
         choices.set("decoder.attention.moves", True, why)
 
 
@@ -245,11 +241,12 @@ def _known(family: str) -> size.Family:
 
 def _selection(choices: Choices, target: SideSurvey, kind: str) -> None:
     pieces = kind in SUBWORDS
-    if cutting.is_unspaced(target) and (pieces or target.mean > LONG_TARGET):
+    spelled = kind in SPELLED and target.mean > LONG_TARGET
+    if cutting.is_unspaced(target) and (pieces or spelled):
         choices.set("train.select", "chrf", "long lines without spaces: letters that are right are counted")
     elif pieces and target.mean_words >= BLEU_WORDS:
         choices.set("train.select", "bleu", "many right answers: overlap is counted rather than equality")
-    elif pieces or (kind in cutting.SPELLED and target.mean > LONG_TARGET):
+    elif pieces or spelled:
         choices.set("train.select", "chrf", "seldom right as a whole: letters that are right are counted")
     else:
         choices.set("train.select", "exact", "an output is right or wrong as a whole; among equals the loss decides")

@@ -1,11 +1,12 @@
-"""What the autopilot has chosen so far, with its reasons."""
+"""What the autopilot is asked for, and what it has chosen so far, with its reasons."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.settings import Layer, put
+from weft.settings import Layer, implied_kind, put
 
 
 @dataclass
@@ -29,3 +30,8 @@ class Choices:
             part = part.get(step, {})
         part.pop(name, None)
         self.reasons = [reason for reason in self.reasons if reason[0] != key]
+
+
+def by_ctc(given: Mapping[str, Any]) -> bool:
+    """Whether an encoder alone is asked for."""
+    return bool(given.get("head", {}).get("kind") == "ctc" or implied_kind("decoder", given) == "none")

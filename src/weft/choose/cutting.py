@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from weft.choose.choices import Choices
+from weft.choose.choices import Choices, by_ctc
 from weft.data.survey import SideSurvey, Survey
-from weft.data.tokens import SUBWORDS
+from weft.data.tokens import SUBWORDS, composed, taken_apart
+from weft.spec import SPELLED
 
-taken_apart = partial(unicodedata.normalize, "NFD")
 CUT: dict[str, Callable[[str], bytes | str]] = {"bytes": str.encode, "parts": taken_apart}
-SPELLED = ("characters", "parts")
 SHORT, FEW_WORDS = 25, 4  # characters and words of a line, on average: up to these it is spelled
 COPIED = 0.6  # of a target or a source: above this the middle of a word does not matter
 NAMED = 0.5  # of a short target, from a longer source: above this it is a word of that source, changed
@@ -38,7 +35,7 @@ def side(choices: Choices, name: str, found: SideSurvey, pairs: int, given: Mapp
     elif name == "target" and is_label(found, pairs):
         kind, why = "words", f"one of {found.distinct_words} words"
     elif found.mean <= SHORT or found.mean_words <= FEW_WORDS:
-        kind, why = _spelled(found)
+        kind, why = _spelled(found, written=name == "target", by_place=by_ctc(given))
     else:
         kind, why = "bpe", f"running text: {found.mean_words:.0f} words a line, {found.distinct_words:,} distinct"
     choices.set(f"{name}.tokens", kind, why)
@@ -63,14 +60,24 @@ def parts_of(found: SideSurvey) -> set[str]:
     return set(taken_apart("".join(found.characters)))
 
 
-def _spelled(found: SideSurvey) -> tuple[str, str]:
-    """In characters, or in parts where most have several, of which there are fewer: Korean syllables, not accents."""
+def _spelled(found: SideSurvey, written: bool, by_place: bool) -> tuple[str, str]:
+    """In characters, or in parts where most have several, of which there are fewer: Korean syllables, not accents.
+
+    But not what is `written`, if it would be composed otherwise than it was, or has a place for each character.
+    """
     parts = parts_of(found)
-    if symbols_per_character(found, "parts") >= COMPOSED and len(parts) < len(found.characters):
+    several = symbols_per_character(found, "parts") >= COMPOSED and len(parts) < len(found.characters)
+    if several and not (written and (by_place or not _comes_back(found))):
         return "parts", f"{len(found.characters):,} characters are made of {len(parts)} parts"
     short = found.mean <= SHORT
     why = f"short: {found.mean:.0f} characters a line" if short else f"few spaces: {found.mean_words:.1f} words a line"
     return "characters", why
+
+
+def _comes_back(found: SideSurvey) -> bool:
+    """Whether texts of these characters are the same when they were taken apart and put together."""
+    later = {part for character in found.characters for part in taken_apart(character)[1:]}
+    return not later & set(found.characters) and all(composed(taken_apart(c)) == c for c in found.characters)
 
 
 def is_text(found: SideSurvey) -> bool:
@@ -109,8 +116,8 @@ def _together(survey: Survey, sides: list[str]) -> tuple[list[str], str]:
             return ["bpe", "bpe"], f"short sentences, and {survey.pairs:,} pairs of them"
     elif any(spelled) and "bpe" in sides:
         if spelled[1] and _names_a_word(survey):
-            why = f"a target is a word, and {survey.relation.copied:.0%} of it stands in its source"
-            return [_spelled(survey.source)[0], sides[1]], why
+            why = f"a target is a word, and {survey.relation.copied:.0%} of it stands in its source, beyond chance"
+            return [_spelled(survey.source, written=False, by_place=False)[0], sides[1]], why
         if many:
             return ["bpe", "bpe"], f"the other side is running text, and there are {survey.pairs:,} pairs"
     return sides, ""

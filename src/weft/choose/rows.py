@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.choose.choices import Choices
-from weft.choose.cutting import COPIED, SPELLED, length, long, parts_of
+from weft.choose.cutting import COPIED, length, long, parts_of
 from weft.choose.pace import Typical
 from weft.core.pair import SPECIALS
 from weft.data.survey import FEWEST_PAIRS, Survey
 from weft.data.tokens import MOST_LISTED
-from weft.spec import Side
+from weft.spec import SPELLED, Side
 
 MOST_MARKS = 32  # of a line
 FEWEST_LINES = 8  # in a batch, of typical length
@@ -62,7 +62,8 @@ def invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[st
     if survey.relation.again >= AGAIN:  # tokens of a text, which made-up ones do not help (docs/LOG.md, "Types")
         return 0
     count = FEW - survey.pairs
-    choices.set("data.invented", count, f"{survey.pairs:,} pairs, and {copied:.0%} of a source or a target is copied")
+    why = f"{survey.pairs:,} pairs, and {copied:.0%} of a source or a target is copied, beyond chance"
+    choices.set("data.invented", count, why)
     return count
 
 
@@ -87,7 +88,7 @@ def unseen(choices: Choices, survey: Survey, sides: list[str], given: Mapping[st
         return
     kept = survey.relation.kept
     if sides[0] == sides[1] == "characters" and kept >= KEPT and survey.pairs < MANY:
-        why = f"{kept:.0%} of rare characters stand in the target, too: those never seen are carried over"
+        why = f"{kept:.0%} of rare characters stand in the target, beyond chance: those never seen are carried over"
         choices.set("data.unseen", "carried", why)
     else:
         choices.set("data.unseen", "kin")

@@ -11,6 +11,7 @@ from weft.choose.choices import Choices
 from weft.core.machine import Speed
 
 LAYERS = 3
+EVEN = 8  # widths that directions and heads can share, whatever turns positions
 MOST_MEMBERS = 8
 MOST_PASSES = 300.0  # over the data, of a model: beyond it there is nothing to learn, and much to learn by heart
 SHORTEST_OF_SEVERAL = 60.0  # seconds of a budget, in which the start of another process does not count
@@ -46,10 +47,11 @@ RECURRENT = Family((128, 256), 256, wide=0.5, enough=25, seen=6.5e6)
 
 
 def as_asked(family: Family, given: Mapping[str, Any]) -> Family:
-    """With the one width that the user gave an encoder or a decoder: the rest goes with it."""
+    """With the one width that the user gave an encoder or a decoder: the rest goes with it, as near as all can be."""
     sides = (given.get(side, {}) for side in ("encoder", "decoder"))
     asked = {int(side["width"]) for side in sides if "width" in side}
-    return replace(family, widths=tuple(asked), usual=min(asked)) if len(asked) == 1 else family
+    near = max(EVEN, round(sum(asked) / EVEN) * EVEN)
+    return replace(family, widths=(near,), usual=near) if len(asked) == 1 else family
 
 
 def width(family: Family, symbols: float, passes: Callable[[int], float | None]) -> tuple[int, float | None]:

@@ -75,7 +75,7 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
         f"{relation.in_order:.0%} of the steps along a target go forwards in the source; "
         f"{relation.ambiguous:.1%} of rows have a source that has other targets, too; "
         f"{relation.again:.1%} repeat another row",
-        f"{relation.kept:.0%} of the rare characters of a source stand in its target",
+        f"{relation.kept:.0%} of the rare characters of a source stand in its target, beyond chance",
     )
     if valid:
         common.show(f"{prepared.repeats():,} of {len(prepared.valid):,} validation pairs are training pairs too")

@@ -12,7 +12,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from difflib import Match, SequenceMatcher
+from difflib import SequenceMatcher
 from itertools import chain
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ KEPT_BEFORE, KEPT_AFTER = 1, 3  # letters of it that may stay, where something e
 LONGER = 2  # letters by which what is put in its place may be longer or shorter
 REAL_SHARE = 4  # one pair in so many is a real one, at least: they are repeated
 START = ""
-SELDOM = 0.2  # of its uses in sources, that a letter is kept: one that is kept less is not drawn
+SELDOM = 0.2  # times as often in targets as sources would have it: a letter that is there less is not drawn
 WAY = 3  # another number whenever the same pairs and seed make others: what is kept on disk is theirs
 
 
@@ -49,7 +49,7 @@ def stretches(source: str, target: str) -> list[Stretch]:
     """What both sides share, but for a letter or two that may be there by chance."""
     return [
         Stretch(a, b, size, a == b == 0, a + size == len(source) and b + size == len(target))
-        for a, b, size in _blocks(source, target)
+        for a, b, size in SequenceMatcher(None, source, target, autojunk=False).get_matching_blocks()
         if size >= SHORTEST
     ]
 
@@ -75,16 +75,11 @@ class Letters:
 
 
 def kept_letters(pairs: Sequence[Pair]) -> set[str]:
-    """The letters of sources that stand in targets at the same place, often enough."""
-    there, kept = Counter[str](), Counter[str]()
-    for pair in pairs:
-        there.update(pair.source)
-        kept.update(chain.from_iterable(pair.source[a : a + size] for a, _, size in _blocks(pair.source, pair.target)))
-    return {letter for letter, count in there.items() if kept[letter] >= SELDOM * count}
-
-
-def _blocks(source: str, target: str) -> list[Match]:
-    return SequenceMatcher(None, source, target, autojunk=False).get_matching_blocks()
+    """The letters of sources that targets have, too, and not only here and there; all of them where none are."""
+    read = Counter(chain.from_iterable(pair.source for pair in pairs))
+    written = Counter(chain.from_iterable(pair.target for pair in pairs))
+    share = min(1.0, written.total() / max(1, read.total()))
+    return {letter for letter, count in read.items() if written[letter] >= SELDOM * share * count} or set(read)
 
 
 def invented(pairs: Sequence[Pair], count: int, seed: int) -> Iterator[Pair]:

@@ -1,7 +1,8 @@
 """From files to a survey, tokenisers and an encoded corpus, each made once and kept in a cache.
 
 The cache is keyed by what the files hold (not by their names or dates) and by the settings that matter, so that a
-second start, a resumed run or another run on the same pairs begins at once. Deleting it costs time and nothing else.
+second start, a resumed run or another run on the same pairs begins at once. Deleting `corpora` costs time and nothing
+else; `given` holds pairs that were given in memory, which their runs need to go on.
 """
 
 from __future__ import annotations

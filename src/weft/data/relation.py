@@ -73,12 +73,9 @@ class Related:
 
 
 def beyond_chance(share: Callable[[Sequence[Pair]], float], pairs: Sequence[Pair]) -> float:
-    """A share, from 0 where it is that of sources beside other pairs' targets, to 1.
-
-    Those are taken from far away: neighbours may be forms of one word.
-    """
-    half = len(pairs) // 2
-    others = [replace(pair, target=other.target) for pair, other in zip(pairs, [*pairs[half:], *pairs[:half]])]
+    """A share, from 0 where it is that of sources beside the targets of other sources, to 1."""
+    drawn = random.Random(1).sample(pairs, len(pairs))
+    others = [replace(p, target=other.target) for p, other in zip(pairs, drawn) if p.source != other.source]
     found, chance = share(pairs), share(others)
     return max(0.0, (found - chance) / (1 - chance)) if chance < 1 else 0.0
 

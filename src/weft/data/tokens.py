@@ -2,9 +2,9 @@
 
 Ids 0–3 are PAD, UNKNOWN, START and END; then come the marks (tags and features of the data), then the symbols of text.
 `words` are split at single spaces, so that even double spaces come back. `bpe` and `unigram` work on bytes (after
-Radford 2019), so every text can be written. What `characters` and `words` never saw becomes UNKNOWN, which is read
-like any symbol, is never written by a search, and shows as � when decoded; `strangers.py` has what else characters of a
-source can become. `parts` are characters taken apart.
+Radford 2019), so every text can be written. What `characters`, their `parts` and `words` never saw becomes UNKNOWN,
+which is read like any symbol, is never written by a search, and shows as � when decoded; `strangers.py` has what else
+characters of a source can become.
 """
 
 from __future__ import annotations
@@ -99,6 +99,10 @@ class Tokeniser(ABC):
         places = [i - self.first if i != UNKNOWN else -1 for i in ids if i >= self.first or i == UNKNOWN]
         return self._decode(places[::-1] if self.backward else places)
 
+    def joining(self, text: str) -> list[int]:
+        """The symbols that would change the end of a text if they were written after it, as an accent does."""
+        return []
+
     def show(self, ids: Iterable[int]) -> list[str]:
         """One readable name an id, for tables and pictures."""
         return [self.names[i] for i in ids]
@@ -121,6 +125,15 @@ class Tokeniser(ABC):
 
     def save(self, path: Path) -> None:
         path.write_text(self.to_json(), encoding="utf-8")
+
+
+def taken_apart(text: str) -> str:
+    """Letters and accents one after the other, Korean syllables by their sounds."""
+    return unicodedata.normalize("NFD", text)
+
+
+def composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
 class _Listed(Tokeniser):
@@ -168,17 +181,21 @@ class Characters(_Listed):
 class Parts(Characters):
     """Characters taken apart as Unicode does (NFD): letters and accents, the sounds of a Korean syllable.
 
-    They are put together again (NFC) where text is written.
+    They are put together again (NFC) where text is written, however the training targets were composed.
     """
 
     kind = "parts"
 
     @staticmethod
     def _cut(text: str) -> Sequence[str]:
-        return unicodedata.normalize("NFD", text)
+        return taken_apart(text)
 
     def _decode(self, places: Sequence[int]) -> str:
-        return unicodedata.normalize("NFC", super()._decode(places))
+        return composed(super()._decode(places))
+
+    def joining(self, text: str) -> list[int]:
+        whole = composed(text)
+        return [self.first + p for p, s in enumerate(self._symbols) if not composed(text + s).startswith(whole)]
 
 
 class Words(_Listed):

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from weft.core.errors import UserError
 from weft.core.pair import END, START, UNKNOWN
 from weft.data.tokens import Tokeniser
-from weft.learn.folder import TOKENISERS, refuse_strangers
+from weft.learn.folder import TOKENISERS
 from weft.nn.decoders.transformer import TransformerDecoder
 from weft.nn.encoders import TransformerEncoder
 from weft.nn.heads import Tokens
@@ -79,7 +79,6 @@ def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") 
     if predictor.others:
         what = f"CTranslate2 takes one model, and this run has {1 + len(predictor.others)} that predict together"
         raise UserError(what, str(run), "train with --set train.members=1, or predict with torch")
-    refuse_strangers(out, WRITTEN)
     package, model = the_package(), predictor.model
     assert isinstance(model, Seq2Seq)
     made = _spec(package, model)
@@ -117,7 +116,7 @@ def the_package() -> Any:
         import ctranslate2
     except ImportError as reason:
         what = "CTranslate2 is not installed"
-        raise UserError(what, "--to ctranslate2, --engine ctranslate2", "pip install 'weft[ctranslate2]'") from reason
+        raise UserError(what, "--to ctranslate2, --engine ctranslate2", "pip install ctranslate2") from reason
     return ctranslate2
 
 

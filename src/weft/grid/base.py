@@ -139,7 +139,8 @@ def _fresh(base: Base, cell: Layer, kinds: Mapping[str, str]) -> dict[str, Any]:
 
     def chosen(of: Mapping[str, str]) -> dict[str, Any]:
         as_kinds = nest({f"{side}.kind": kind for side, kind in of.items()})
-        given = merge(base.file_layer, base.flag_layer, cell, as_kinds)
+        cut = nest({f"{side}.tokens": getattr(base.spec, side).tokens for side in PAIRED})
+        given = merge(cut, base.file_layer, base.flag_layer, cell, as_kinds)
         return {k: v for k, v in flatten(choose(base.survey, given, base.speed).layer) if k not in ONLY_ALONE}
 
     fresh = chosen(kinds)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from weft.core.pair import Pair
-from weft.spec import Spec
+from weft.spec import SPELLED, Spec
 
 Unit = Literal["characters", "words"]
 MOST, FEWEST = 10, 10  # classes; pairs in a class
@@ -28,7 +28,7 @@ class LengthClass:
 
 def unit_of(spec: Spec) -> Unit:
     """What a source is measured in, whichever way a cell cuts it: characters, or words for longer texts."""
-    return "characters" if spec.source.tokens in ("characters", "parts", "bytes") else "words"
+    return "characters" if spec.source.tokens in (*SPELLED, "bytes") else "words"
 
 
 def length_of(pair: Pair, unit: Unit) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -119,6 +120,8 @@ def _measured(panel: Panel, cell: float) -> _Sheet:
 
 def _shown(symbol: str) -> str:
     visible = SHOWN.get(symbol) or "".join(SHOWN.get(letter, letter) for letter in symbol)
+    if unicodedata.category(visible[0]).startswith("M"):  # an accent by itself
+        visible = f"◌{visible}"
     return visible if len(visible) <= LONGEST_LABEL else visible[: LONGEST_LABEL - 1] + "…"
 
 

@@ -17,15 +17,20 @@ NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for every output: the first id of text (marks are not written), a forced prefix, no n-gram twice."""
+    """What holds for every output: the first id of text (marks are not written), a forced prefix, no n-gram twice.
+
+    `joining` are symbols that would change the prefix if they followed it, as an accent does.
+    """
 
     first_symbol: int = 4
     prefix: tuple[int, ...] = ()
     no_repeat: int = 0
+    joining: tuple[int, ...] = ()
 
     def are_plain(self, place: int, limits: Tensor) -> bool:
         """Whether at this place nothing is forbidden but marks and specials other than END."""
-        return place >= len(self.prefix) and not self.no_repeat and not bool((limits <= place).any())
+        free = place > len(self.prefix) or (place == len(self.prefix) and not self.joining)
+        return free and not self.no_repeat and not bool((limits <= place).any())
 
     def apply(self, log_probs: Tensor, written: Tensor, limits: Tensor) -> Tensor:
         """Log-probabilities (N, V) after `written` (N, t), with what is forbidden at −∞; `limits` (N,): the most."""
@@ -33,6 +38,8 @@ class Rules:
         if place < len(self.prefix):
             return only(log_probs, self.prefix[place])
         log_probs = forbid(log_probs, self.first_symbol)
+        if self.joining and place == len(self.prefix):
+            log_probs[:, list(self.joining)] = NEVER
         if self.no_repeat:
             log_probs = without_repeats(log_probs, written, self.no_repeat)
         full = limits <= place

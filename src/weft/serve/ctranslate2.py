@@ -106,6 +106,8 @@ def why_not(predictor: Predictor, plan: Plan, shown: Shown) -> tuple[str, str] |
         return "CTranslate2 predicts with one model, and here are several", "use --engine torch"
     if plan.kind == "sample":
         return "Weft samples with its own draws, which CTranslate2 has not", "leave --sample out, or use --engine torch"
+    if plan.rules.joining:
+        return "CTranslate2 would change the end of this prefix", "leave --prefix out, or use --engine torch"
     if shown == "each symbol's score":
         return "CTranslate2 does not tell each symbol's score", "use --format text or tsv, or --engine torch"
     return None

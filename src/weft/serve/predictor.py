@@ -270,7 +270,7 @@ def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "
             "--prefix",
             "use symbols of the training targets (they are in target.json)",
         )
-    rules = Rules(target.first, forced, search.no_repeat)
+    rules = Rules(target.first, forced, search.no_repeat, tuple(target.joining(prefix)) if prefix else ())
     return Plan(**settings, nbest=nbest, rules=rules)
 
 
