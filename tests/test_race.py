@@ -62,7 +62,7 @@ def test_copying_takes_part_where_targets_take_words_from_their_source() -> None
 def test_letters_take_part_where_a_line_hardly_changes() -> None:
     rows = [Pair(source, source.capitalize().replace("name", "Name")) for source, _ in map(line, range(400))]
     almost = replace(found(), relation=survey(rows, 0)[0].relation)
-    assert almost.relation.copied > 0.9
+    assert almost.relation.copied > 0.85
     assert named(almost) == ["copying", "letter by letter"]
     assert named(replace(almost, source=replace(almost.source, mean=201.0))) == ["copying"]
     assert named(almost, decoder={"kind": "transformer"}) == ["copying"]

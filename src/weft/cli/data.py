@@ -69,13 +69,12 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
     )
     relation = survey.relation
     common.show(
-        f"{relation.copied:.0%} of a target stands in its source, in the same order, "
-        f"and {relation.stem:.0%} of a source in its target, in stretches, beyond chance; "
+        f"beyond chance, {relation.copied:.0%} of a target stands in its source, in the same order, "
+        f"{relation.stem:.0%} of a source in its target, in stretches, and {relation.kept:.0%} of its rare characters",
         f"{relation.copied_words:.0%} of a target's words of three letters and more stand in its source; "
         f"{relation.in_order:.0%} of the steps along a target go forwards in the source; "
         f"{relation.ambiguous:.1%} of rows have a source that has other targets, too; "
         f"{relation.again:.1%} repeat another row",
-        f"{relation.kept:.0%} of the rare characters of a source stand in its target, beyond chance",
     )
     if valid:
         common.show(f"{prepared.repeats():,} of {len(prepared.valid):,} validation pairs are training pairs too")
