@@ -31,7 +31,7 @@ def precision(choices: Choices, given: Mapping[str, Any], speed: Speed | None) -
 class Family:
     """What is known of a kind of model: see docs/LOG.md, "The Transformer's rate" and "Small models, and many".
 
-    A recurrent model of width 256 was the better one from 25 passes over 260,000 target symbols on.
+    What a recurrent model of width 256 should see are 25 passes over the fewest symbols that allow it: not measured.
     """
 
     widths: tuple[int, ...]
