@@ -3,11 +3,12 @@
     python bench/decoding.py [--data $WEFT_DATA] [--rounds 3] [--lines 1000] [--quick] [--only lstm]
 
 flickr2016 in batches of 64, greedy and by beam 5, and single lines (the median of 50), each with a warm model in a
-process of its own, in turns. The models are those of bench/ten_minutes.py. Weft reads and writes text; the peers read
-and write pieces, CTranslate2's own translator ids, so cutting and joining is counted for Weft alone. Output tokens are
-counted alike for all, in pieces of the shared BPE. CTranslate2 has the same weights as Weft, in both layouts of its two
-threads; its better one is what Weft is compared with. Joey NMT is slow: it takes part once, with few lines. Recurrent
-models say 15 symbols for every line, however little they have learned: OpenNMT-py's learns nothing in ten minutes.
+process of its own, in turns; who is fast goes over the file up to five times, and the middle one counts. The models are
+those of bench/ten_minutes.py. Weft reads and writes text; the peers read and write pieces, CTranslate2's own translator
+ids, so cutting and joining is counted for Weft alone. Output tokens are counted alike for all, in pieces of the shared
+BPE. CTranslate2 has the same weights as Weft, in both layouts of its two threads; its better one is what Weft is
+compared with. Joey NMT is slow: it takes part once, with few lines. Recurrent models say 15 symbols for every line,
+however little they have learned: OpenNMT-py's learns nothing in ten minutes.
 """
 
 from __future__ import annotations
