@@ -230,4 +230,8 @@ def test_a_library_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(native, "decoding_jobs", ())
     assert (native.recurrence(), native.pointwise(), native.decoding()) == (None, None, None)
     forget()
+    monkeypatch.undo()
+    monkeypatch.setattr(native, "CELLS", (*native.CELLS, "another"))
+    assert native.recurrence() is None and native.pointwise() is not None
+    forget()
     assert not library.agrees(ctypes.CDLL(None), "decoding")

@@ -29,7 +29,7 @@ from weft.nn import embed as embedding
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, PROJECTIONS, SCORES, WEIGHERS, assemble
 from weft.nn.attention import ONWARDS, Attention
 from weft.nn.cache import Cache
-from weft.nn.cells import Elman, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
+from weft.nn.cells import Elman, ElmanSigmoid, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
 from weft.nn.decoders.transformer import DecoderBlock, Seen, TransformerState
 from weft.nn.encoders import EncoderBlock
 from weft.nn.heads import Copy, copied_as
@@ -115,6 +115,11 @@ def elman(cell: Elman, x: Tensor, state: State) -> State:
     return (torch.tanh(w @ x + u @ state[0] + b),)
 
 
+def elman_sigmoid(cell: ElmanSigmoid, x: Tensor, state: State) -> State:
+    w, u, b = cell.input.weight, cell.hidden.weight, cell.input.bias
+    return (logistic(w @ x + u @ state[0] + b),)
+
+
 def lstm(cell: Lstm, x: Tensor, state: State) -> State:
     (wi, wf, wc, wo), (ui, uf, uc, uo) = cell.input.weight.chunk(4), cell.hidden.weight.chunk(4)
     bi, bf, bc, bo = cell.input.bias.chunk(4)
@@ -180,6 +185,7 @@ def mut3(cell: Mut3, x: Tensor, state: State) -> State:
 
 EQUATIONS: dict[str, Callable[..., State]] = {
     "elman": elman,
+    "elman-sigmoid": elman_sigmoid,
     "lstm": lstm,
     "lstm-f": lstm_without("f"),
     "lstm-i": lstm_without("i"),

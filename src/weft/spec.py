@@ -11,7 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-CellName = Literal["elman", "lstm", "lstm-f", "lstm-i", "lstm-o", "lstm-b", "gru", "gru-after", "mut1", "mut2", "mut3"]
+CellName = Literal[
+    "elman", "lstm", "lstm-f", "lstm-i", "lstm-o", "lstm-b", "gru", "gru-after", "mut1", "mut2", "mut3", "elman-sigmoid"
+]
 ScoreName = Literal["none", "dot", "scaled", "bilinear", "additive", "concat", "rbf", "cosine"]
 HeadScoreName = Literal["dot", "scaled", "bilinear", "additive", "concat", "rbf", "cosine"]
 WeigherName = Literal["softmax", "nearest", "straight-through", "exact", "sparsemax", "kernel"]

@@ -10,7 +10,7 @@ from torch import nn
 from weft.nn import embed as embedding
 from weft.nn.attention import BACKWARDS, ONWARDS, Attention, Project, as_it_is, linear, mlp
 from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
-from weft.nn.cells import Elman, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
+from weft.nn.cells import Elman, ElmanSigmoid, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
 from weft.nn.decoders.recurrent import Concat as JoinedByConcat
 from weft.nn.decoders.recurrent import Gate as JoinedByGate
 from weft.nn.decoders.recurrent import Looking, RecurrentDecoder
@@ -52,6 +52,7 @@ CELLS: dict[str, Callable[[int, int], Recurrence]] = {
     "mut1": Mut1,
     "mut2": Mut2,
     "mut3": Mut3,
+    "elman-sigmoid": ElmanSigmoid,
 }
 SCORES: dict[str, type[Score]] = {
     "dot": Dot,

@@ -46,6 +46,8 @@ class Recurrence(nn.Module):
 class Elman(Recurrence):
     """h = φ(W x + U h' + b)   (Elman 1990)"""
 
+    compiled = "elman"
+
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__(width)
         self.input = input_matrix(inputs, width)
@@ -56,11 +58,25 @@ class Elman(Recurrence):
         return out
 
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        h = torch.tanh(inputs + self.hidden(state[0]))
+        h = self.squash(inputs + self.hidden(state[0]))
         return h, (h,)
 
+    @staticmethod
+    def squash(total: Tensor) -> Tensor:
+        return torch.tanh(total)
+
     def weights(self) -> Weights:
-        return Weights("elman", self.input.weight, self.input.bias, self.hidden.weight)
+        return Weights(self.compiled, self.input.weight, self.input.bias, self.hidden.weight)
+
+
+class ElmanSigmoid(Elman):
+    """h = σ(W x + U h' + b)"""
+
+    compiled = "elman-sigmoid"
+
+    @staticmethod
+    def squash(total: Tensor) -> Tensor:
+        return torch.sigmoid(total)
 
 
 class Gru(Recurrence):

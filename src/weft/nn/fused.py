@@ -227,7 +227,7 @@ def _of_inputs(done: dict[str, Tensor], sizes: dict[str, int]) -> tuple[Tensor, 
 def _of_state(cell: str, done: dict[str, Tensor], width: int) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients of the matrices that meet the state, and of what else the cell has."""
     by_time, before = done["dpre"].flatten(0, 1), done["h"][:-1].flatten(0, 1)
-    if cell == "elman" or cell.startswith("lstm"):
+    if cell.startswith(("elman", "lstm")):
         return by_time.t() @ before, None, None
     mid = done["mid"].flatten(0, 1)
     if cell == "gru-after":  # mid is the gradient of U h' + c by now

@@ -25,9 +25,9 @@ __all__ = ["ARRAYS", "CELLS", "SCORES", "decoding", "is_plain", "pointwise", "re
 def recurrence() -> Recurrence | None:
     """The compiled recurrence, or None."""
     found = built()
-    if found is None or found[1]["product"] is None or not agrees(found[0], "recurrence", *recurrence_jobs):
+    if found is None or found[1]["product"] is None:
         return None
-    return Recurrence(*found)
+    return Recurrence(*found) if agrees(found[0], "recurrence", *recurrence_jobs, kinds=len(CELLS)) else None
 
 
 @cache

@@ -34,14 +34,14 @@ def built() -> tuple[ctypes.CDLL, Tools] | None:
     return library, tools
 
 
-def agrees(library: ctypes.CDLL, part: str, *jobs: type[ctypes.Structure]) -> bool:
-    """Whether the library was built from the source of now: its part has jobs of these sizes."""
+def agrees(library: ctypes.CDLL, part: str, *jobs: type[ctypes.Structure], kinds: int = 0) -> bool:
+    """Whether the library was built from the source of now: its part has jobs of these sizes, and so many kinds."""
     try:
         size = getattr(library, f"weft_{part}_size")
     except AttributeError:
         return False
     size.restype = ctypes.c_int64
-    return bool(size() == sum(ctypes.sizeof(job) for job in jobs))
+    return bool(size() == sum(ctypes.sizeof(job) for job in jobs) + kinds)
 
 
 def team(tools: Tools) -> Tools:

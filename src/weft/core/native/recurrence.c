@@ -13,7 +13,7 @@
 typedef void (*Product)(const char *, const char *, const int *, const int *, const int *, const float *, const float *,
                         const int *, const float *, const int *, const float *, float *, const int *);
 
-enum { ELMAN, LSTM, LSTM_F, LSTM_I, LSTM_O, GRU, GRU_AFTER, MUT1, MUT3 };
+enum { ELMAN, ELMAN_SIGMOID, LSTM, LSTM_F, LSTM_I, LSTM_O, GRU, GRU_AFTER, MUT1, MUT3, CELLS };
 enum { NO_SCORE, ADDITIVE, DOT };
 enum { MOVES = 4 };
 
@@ -98,25 +98,30 @@ INLINE size_t at(const Job *j, int t, int b, int n) { return ((size_t)t * j->row
 
 /* ---- Elman ---- */
 
-FAST static void elman_rows(const Job *j, int t, int from, int to) {
+INLINE void squashed(const Job *j, int t, int from, int to, const int logistic) {
     const int D = j->width;
     for (int b = from; b < to; b++) {
         const float *restrict x = j->pre + at(j, t, b, D);
         float *restrict h = j->h + at(j, t + 1, b, D);
 #pragma omp simd
-        for (int d = 0; d < D; d++) h[d] = hyperbolic(x[d] + h[d]);
+        for (int d = 0; d < D; d++) h[d] = logistic ? sigmoid(x[d] + h[d]) : hyperbolic(x[d] + h[d]);
     }
 }
 
-FAST static void elman_back(const Job *j, int t, int from, int to) {
+INLINE void squashed_back(const Job *j, int t, int from, int to, const int logistic) {
     const int D = j->width;
     for (int b = from; b < to; b++) {
         const float *restrict h = j->h + at(j, t + 1, b, D), *restrict g = j->dh + at(j, t + 1, b, D);
         float *restrict dx = j->dpre + at(j, t, b, D);
 #pragma omp simd
-        for (int d = 0; d < D; d++) dx[d] = g[d] * (1.0f - h[d] * h[d]);
+        for (int d = 0; d < D; d++) dx[d] = g[d] * (logistic ? h[d] * (1.0f - h[d]) : 1.0f - h[d] * h[d]);
     }
 }
+
+FAST static void elman_rows(const Job *j, int t, int from, int to) { squashed(j, t, from, to, 0); }
+FAST static void elman_back(const Job *j, int t, int from, int to) { squashed_back(j, t, from, to, 0); }
+FAST static void elman_sigmoid_rows(const Job *j, int t, int from, int to) { squashed(j, t, from, to, 1); }
+FAST static void elman_sigmoid_back(const Job *j, int t, int from, int to) { squashed_back(j, t, from, to, 1); }
 
 /* ---- LSTM: the block where each gate stands, or -1 where it is always open ---- */
 
@@ -450,9 +455,9 @@ static void cell_step(const Job *j, int t) {
     const float *before = j->h + at(j, t, 0, D);
     float *h = j->h + at(j, t + 1, 0, D), *acts = j->acts + at(j, t, 0, P * D), *mid = j->mid + at(j, t, 0, D);
     switch (j->cell) {
-    case ELMAN:
+    case ELMAN: case ELMAN_SIGMOID:
         times_transposed(j, before, D, j->first, D, D, D, h, D, 0);
-        over_rows(j, t, elman_rows, size);
+        over_rows(j, t, j->cell == ELMAN ? elman_rows : elman_sigmoid_rows, size);
         break;
     case LSTM: case LSTM_F: case LSTM_I: case LSTM_O:
         times_transposed(j, before, D, j->first, P * D, D, D, acts, P * D, 0);
@@ -491,8 +496,8 @@ static void cell_back(const Job *j, int t) {
     const int64_t size = (int64_t)j->rows * D;
     float *dx = j->dpre + at(j, t, 0, P * D), *down = j->dh + at(j, t, 0, D);
     switch (j->cell) {
-    case ELMAN:
-        over_rows(j, t, elman_back, size);
+    case ELMAN: case ELMAN_SIGMOID:
+        over_rows(j, t, j->cell == ELMAN ? elman_back : elman_sigmoid_back, size);
         times(j, dx, D, j->first, D, D, D, down, D, 1);
         break;
     case LSTM: case LSTM_F: case LSTM_I: case LSTM_O:
@@ -554,4 +559,4 @@ void weft_backward(const Job *j) {
     }
 }
 
-int64_t weft_recurrence_size(void) { return sizeof(Job); }
+int64_t weft_recurrence_size(void) { return sizeof(Job) + CELLS; }

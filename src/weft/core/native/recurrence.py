@@ -8,7 +8,9 @@ import torch
 
 from weft.core.native.library import PRODUCT, TEAM, Tools, team
 
-CELLS = ("elman", "lstm", "lstm-f", "lstm-i", "lstm-o", "gru", "gru-after", "mut1", "mut3")  # as in recurrence.c
+CELLS = (
+    "elman", "elman-sigmoid", "lstm", "lstm-f", "lstm-i", "lstm-o", "gru", "gru-after", "mut1", "mut3",
+)  # as in recurrence.c  # fmt: skip
 SCORES = ("none", "additive", "dot")
 SIZES = (
     "cell", "steps", "rows", "width", "blocks",
