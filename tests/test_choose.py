@@ -44,12 +44,23 @@ def test_targets_that_are_lists_of_symbols_are_cut_at_spaces_and_words_into_char
     assert spec.train.select == "exact"
 
 
+def set_apart(first: int) -> list[Pair]:
+    letters = [chr(first + i) for i in range(900)]
+    return [Pair(f"word{i}", " ".join(letters[(i * 7 + j * 331) % 900] for j in range(3))) for i in range(400)]
+
+
 def test_letters_set_apart_are_a_list_however_many_there_are() -> None:
-    letters = [chr(0xAC00 + i) for i in range(900)]
-    rows = [Pair(f"word{i}", " ".join(letters[(i * 7 + j * 331) % 900] for j in range(3))) for i in range(400)]
-    assert chosen(survey(rows, 0)[0]).target.tokens == "words"
-    words = [Pair(p.source, p.target.replace(" ", "x ")) for p in rows]
-    assert chosen(survey(words, 0)[0]).target.tokens == "parts"
+    chinese = set_apart(0x4E00)
+    assert chosen(survey(chinese, 0)[0]).target.tokens == "words"
+    words = [Pair(p.source, p.target.replace(" ", "x ")) for p in chinese]
+    assert chosen(survey(words, 0)[0]).target.tokens == "characters"
+
+
+def test_korean_syllables_set_apart_are_spelled_by_their_parts_unless_each_has_a_place() -> None:
+    korean = survey(set_apart(0xAC00), 0)[0]
+    assert chosen(korean).target.tokens == "parts"
+    assert chosen(korean, {"head": {"kind": "ctc"}}).target.tokens == "words"
+    assert chosen(replace(korean, source=korean.target)).source.tokens == "parts"
 
 
 def test_texts_whose_letters_are_set_apart_are_texts() -> None:

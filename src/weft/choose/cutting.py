@@ -18,7 +18,7 @@ LONGEST_NAMING = 150  # characters of such a source, on average
 LETTER = 1.2  # characters of a word, on average: up to this many, words are letters set apart
 MOST_LETTERS = 12  # of a line, on average, where there are many different ones: more are a text
 ONCE = 0.02  # words of a line that no other line has, on average: above this others will come
-COMPOSED = 1.5  # parts of a character, on average: from this many on, the parts are what is learned
+COMPOSED = 1.5  # parts of a letter, on average: from this many on, the parts are what is learned
 TEXT_WORDS, TEXT_DISTINCT = 3.5, 2000  # words of a line on average, and different ones: from these on it is a text
 TEXT_SIGNS = 8, 500  # the same of characters, where there are no spaces
 LONGEST_SPACED = 12  # characters of a word, on average: more are no words
@@ -30,12 +30,15 @@ def side(choices: Choices, name: str, found: SideSurvey, pairs: int, given: Mapp
     asked = given.get(name, {}).get("tokens")
     if asked:
         return str(asked)
-    if is_symbol_list(found, pairs):
+    written, by_place = name == "target", by_ctc(given)
+    if are_letters(found) and are_composed(found, written, by_place):
+        kind, why = "parts", f"{_made_of_parts(found)}, set apart by spaces"
+    elif is_symbol_list(found, pairs):
         kind, why = "words", f"{found.distinct_words} distinct words, {found.mean_words:.1f} a line: a list of symbols"
-    elif name == "target" and is_label(found, pairs):
+    elif written and is_label(found, pairs):
         kind, why = "words", f"one of {found.distinct_words} words"
     elif found.mean <= SHORT or found.mean_words <= FEW_WORDS:
-        kind, why = _spelled(found, written=name == "target", by_place=by_ctc(given))
+        kind, why = _spelled(found, written, by_place)
     else:
         kind, why = "bpe", f"running text: {found.mean_words:.0f} words a line, {found.distinct_words:,} distinct"
     choices.set(f"{name}.tokens", kind, why)
@@ -45,30 +48,49 @@ def side(choices: Choices, name: str, found: SideSurvey, pairs: int, given: Mapp
 def is_symbol_list(found: SideSurvey, pairs: int) -> bool:
     """Few distinct words, used over and over or very short: phones, letters set apart, commands.
 
-    Letters set apart may be many, as Korean syllables are: without the spaces there is half as much to write. Names and
-    numbers among commands are no list: there will be others.
+    Letters set apart may be many: without the spaces there is half as much to write. Names and numbers among commands
+    are no list: there will be others.
     """
-    listed = found.spaced >= 0.5 and found.mean_words >= 2
-    if listed and found.mean_word <= LETTER and found.mean_words <= MOST_LETTERS:
+    if are_letters(found):
         return True
     uses = pairs * found.mean_words / max(1, found.distinct_words)
     closed = uses >= 20 and found.once * found.mean_words <= ONCE
-    return listed and found.distinct_words <= 500 and (closed or found.mean_word <= 2.5)
+    return _are_several(found) and found.distinct_words <= 500 and (closed or found.mean_word <= 2.5)
+
+
+def _are_several(found: SideSurvey) -> bool:
+    """Whether lines have spaces."""
+    return found.spaced >= 0.5 and found.mean_words >= 2
+
+
+def are_letters(found: SideSurvey) -> bool:
+    """Whether a line is a word with its letters set apart by spaces."""
+    return _are_several(found) and found.mean_word <= LETTER and found.mean_words <= MOST_LETTERS
 
 
 def parts_of(found: SideSurvey) -> set[str]:
     return set(taken_apart("".join(found.characters)))
 
 
-def _spelled(found: SideSurvey, written: bool, by_place: bool) -> tuple[str, str]:
-    """In characters, or in parts where most have several, of which there are fewer: Korean syllables, not accents.
+def are_composed(found: SideSurvey, written: bool, by_place: bool) -> bool:
+    """Whether most characters have several parts, of which there are fewer: Korean syllables, not accents.
 
     But not what is `written`, if it would be composed otherwise than it was, or has a place for each character.
     """
-    parts = parts_of(found)
-    several = symbols_per_character(found, "parts") >= COMPOSED and len(parts) < len(found.characters)
-    if several and not (written and (by_place or not _comes_back(found))):
-        return "parts", f"{len(found.characters):,} characters are made of {len(parts)} parts"
+    letters = {character: uses for character, uses in found.characters.items() if not character.isspace()}
+    parts = sum(len(taken_apart(character)) * uses for character, uses in letters.items())
+    several = parts >= COMPOSED * max(1, sum(letters.values())) and len(parts_of(found)) < len(found.characters)
+    return several and not (written and (by_place or not _comes_back(found)))
+
+
+def _made_of_parts(found: SideSurvey) -> str:
+    return f"{len(found.characters):,} characters are made of {len(parts_of(found))} parts"
+
+
+def _spelled(found: SideSurvey, written: bool, by_place: bool) -> tuple[str, str]:
+    """In characters, or in their parts."""
+    if are_composed(found, written, by_place):
+        return "parts", _made_of_parts(found)
     short = found.mean <= SHORT
     why = f"short: {found.mean:.0f} characters a line" if short else f"few spaces: {found.mean_words:.1f} words a line"
     return "characters", why
