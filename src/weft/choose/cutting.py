@@ -32,7 +32,7 @@ def side(choices: Choices, name: str, found: SideSurvey, pairs: int, given: Mapp
         return str(asked)
     written, by_place = name == "target", by_ctc(given)
     if are_letters(found) and are_composed(found, written, by_place):
-        kind, why = "parts", f"{_made_of_parts(found)}, set apart by spaces"
+        kind, why = "parts", f"set apart by spaces; {_made_of_parts(found)}"
     elif is_symbol_list(found, pairs):
         kind, why = "words", f"{found.distinct_words} distinct words, {found.mean_words:.1f} a line: a list of symbols"
     elif written and is_label(found, pairs):
