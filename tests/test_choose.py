@@ -488,9 +488,11 @@ def test_no_model_goes_over_the_data_more_often_than_it_can_use_and_a_note_says_
     twice = choose(many_phones(), {"train": {"budget_seconds": 24_000.0}}, ONE_CORE, evenly(2.5e7))
     assert twice.layer["train"]["most_passes"] == 300.0
     assert twice.notes == [
-        "300 passes over the data are all that a model can use: this will end after about 241 of 400 minutes "
-        "(train.most_passes=0: after all)"
+        "300 passes over the data are all that a model can use: this may end after about 241 minutes of 400 "
+        "minutes (train.most_passes=0: after all)"
     ]
+    soon = choose(many_phones(), {"train": {"budget_seconds": 30.0}}, ONE_CORE, evenly(2e9)).notes
+    assert soon[-1].endswith("seconds of 30 seconds (train.most_passes=0: after all)")
 
 
 @pytest.mark.parametrize("most", [0.0, 500.0])
@@ -682,3 +684,22 @@ def test_passes_are_told_in_words() -> None:
         "about 100% of one pass",
         "about 12 passes",
     ]
+
+
+def test_lines_that_hardly_change_are_spelled_if_there_is_time_for_their_letters() -> None:
+    sources = [" ".join(WORDS[(i * k + i // 3) % len(WORDS)] for k in (1, 2, 3, 5, 7)) + f" {i}" for i in range(2000)]
+    almost = survey([Pair(source, source.capitalize()) for source in sources], 0)[0]
+    assert almost.relation.copied > 0.8
+
+    def cut(seconds: float, found: Survey = almost, **given: Any) -> tuple[str, str]:
+        asked = {"train": {"budget_seconds": seconds}, **given}
+        layer = choose(found, asked, Speed(1e11, 0, 1e11, 2), lambda *_: 10_000.0).layer
+        spec = compose(("autopilot", layer), ("flag", asked)).spec
+        return spec.target.tokens, spec.decoder.kind
+
+    assert cut(600.0) == ("characters", "recurrent")
+    assert cut(5.0) == ("bpe", "transformer")
+    assert cut(600.0, replace(almost, source=replace(almost.source, mean=201.0))) == ("bpe", "transformer")
+    assert cut(600.0, decoder={"kind": "transformer"}) == ("bpe", "transformer")
+    assert cut(600.0, target={"tokens": "bpe"}) == ("bpe", "transformer")
+    assert choose(almost, {"train": {"steps": 9}}).notes[-1].endswith("passes they are learned one by one")

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -318,13 +319,26 @@ def test_a_frequent_source_at_the_border_is_kept_aside_if_little_else_would_be_a
 @pytest.mark.parametrize(("before", "said"), [(1, "only 1 pair could"), (3, "only 3 pairs could"), (10, "")])
 def test_that_little_could_be_kept_aside_is_told(before: int, said: str, tmp_path: Path) -> None:
     others = [f"s{n}" for n in range(20)]
-    rows = [Pair(source, "x") for source in [*others, *[standing_at(before, others)] * 50]]
+    rows = [Pair(source, f"x{n}") for n, source in enumerate([*others, *[standing_at(before, others)] * 50])]
     path = write_tsv(tmp_path / "a.tsv", rows)
     made = Prepared(Files((path,)), root=tmp_path / "cache")
     assert len(made.valid) == before
     assert made.notes == ([f"{said} be kept aside for validation (--valid names a file of more)"] if said else [])
     given = Prepared(Files((path,), (write_tsv(tmp_path / "v.tsv", rows[:3]),)), root=tmp_path / "cache")
     assert not any("kept aside" in note for note in given.notes), "the user has said what to validate on"
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_side_that_is_always_the_same_is_told_unless_there_is_one_pair(side: str, tmp_path: Path) -> None:
+    pairs = [replace(pair, **{side: "yes"}) for pair in some_pairs(60)]
+
+    def notes(rows: list[Pair]) -> list[str]:
+        return Prepared(Files((write_tsv(tmp_path / f"{len(rows)}.tsv", rows),)), root=tmp_path / "cache").notes
+
+    said = f"every {side} is the same text: is --{side} the right column?"
+    assert said in notes(pairs)
+    assert said not in notes([*pairs, Pair("no", "no")])
+    assert said not in notes(pairs[:1])
 
 
 def test_no_more_than_a_thousand_rows_are_kept_aside() -> None:

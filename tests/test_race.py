@@ -59,18 +59,6 @@ def test_copying_takes_part_where_targets_take_words_from_their_source() -> None
     assert named(found(0.02)) == []
 
 
-def test_letters_take_part_where_a_line_hardly_changes() -> None:
-    rows = [Pair(source, source.capitalize().replace("name", "Name")) for source, _ in map(line, range(400))]
-    almost = replace(found(), relation=survey(rows, 0)[0].relation)
-    assert almost.relation.copied > 0.85
-    assert named(almost) == ["copying", "letter by letter"]
-    assert named(replace(almost, source=replace(almost.source, mean=201.0))) == ["copying"]
-    assert named(almost, decoder={"kind": "transformer"}) == ["copying"]
-    asked = {"train": {"budget_seconds": 600.0}, "source": {"tokens": "characters"}, "target": {"tokens": "characters"}}
-    spec = compose(("autopilot", choose(almost, asked).layer), ("flag", asked)).spec
-    assert (spec.encoder.kind, spec.decoder.attention.moves, spec.train.select) == ("recurrent", True, "chrf")
-
-
 def test_there_is_no_race_in_a_short_time_or_by_steps_or_where_the_user_has_decided() -> None:
     assert named(found(), seconds=60.0) == []
     assert rivals.rivals(found(), {"train": {"steps": 9}}, choose(found(), {"train": {"steps": 9}})) == []

@@ -71,7 +71,7 @@ def read_file(path: str | Path) -> Layer:
         raise UserError(
             f"not valid YAML: {' '.join(str(error).split())}",
             str(path),
-            "mend it; `weft config show` prints a whole example",
+            "mend it; the spec.yaml of a run is a whole example",
         ) from None
     if not isinstance(layer, dict):
         raise UserError("a settings file holds keys and values", str(path), "see `weft config show` for the shape")

@@ -30,6 +30,7 @@ EMBED_RATE = 8.0  # in multiples of that
 LONG = 8  # symbols of a target, from which on attention that moves along copies better
 LONG_TARGET = 25  # characters: longer ones are seldom right as a whole
 BLEU_WORDS = 5  # of a target, on average: fewer have hardly four in a row to be right
+SPELLED_PASSES = 5  # over the data, after which letters have learned more than pieces, where few of them change
 FEW_PASSES = 5  # over the data, that leave nothing to learn by heart
 SHORTEST_TURNED = 3  # symbols of a target, END counted, that are another sequence from the end
 UPDATES = 250  # of a recurrent model in a pass over the data, at least: what a small corpus gets
@@ -45,6 +46,9 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
     both = {"source": survey.source, "target": survey.target}
     sides = [cutting.side(choices, name, found, survey.pairs, given) for name, found in both.items()]
     sides = cutting.running(choices, survey, sides, given)
+    time = None if speed is None else _Time(seconds, speed, pace, given)
+    if cutting.hardly_changes(survey, sides) and not _decided(given):
+        sides = _letter_by_letter(choices, survey, sides, given, time)
     cutting.pieces(choices, survey, sides, given)
     family = _family(given, sides)
     invented = rows.invent(choices, survey, sides, given) if family == "recurrent" else 0
@@ -52,7 +56,7 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
     rows.even(choices, survey, given)
     rows.validation(choices, typical, seconds)
     counts = [(survey.pairs + invented) * length for length in typical.lengths]
-    clock = None if speed is None else _clock(seconds, speed, pace, given, typical, counts[1])
+    clock = None if time is None else time.clock(typical, counts[1])
     few = 1536.0 if family == "transformer" else min(512.0, max(256.0, max(counts) // UPDATES))
     rows.batch(choices, survey, sides, typical, few)
     if family == "transformer":
@@ -98,14 +102,19 @@ class Clock:
         return LEARNING * self.pace(spec, self.typical, self.cores // at_once) * self.seconds / self.symbols / rounds
 
 
-def _clock(
-    seconds: float, speed: Speed, pace: Pace | None, given: Mapping[str, Any], typical: Typical, count: float
-) -> Clock:
-    from weft.choose.trial import estimated  # torch, which those who only look at data need not wait for
-    from weft.learn.world import pick_device
+class _Time:
+    """A budget on this machine, whatever the data are cut into."""
 
-    apart = pick_device(given.get("train", {}).get("device", "auto")).type == "cpu"
-    return Clock(seconds, speed.cores, apart, remembered(pace or estimated(speed)), typical, count)
+    def __init__(self, seconds: float, speed: Speed, pace: Pace | None, given: Mapping[str, Any]) -> None:
+        from weft.choose.trial import estimated  # torch, which those who only look at data need not wait for
+        from weft.learn.world import pick_device
+
+        self._seconds, self._cores = seconds, speed.cores
+        self._apart = pick_device(given.get("train", {}).get("device", "auto")).type == "cpu"
+        self._pace = remembered(pace or estimated(speed))
+
+    def clock(self, typical: Typical, symbols: float) -> Clock:
+        return Clock(self._seconds, self._cores, self._apart, self._pace, typical, symbols)
 
 
 def _budget(choices: Choices, given: Mapping[str, Any]) -> float:
@@ -131,6 +140,34 @@ def _family(given: Mapping[str, Any], sides: list[str]) -> str:
     """What the user's settings imply, or a Transformer for running text and a recurrent model for anything else."""
     by_data = "transformer" if cutting.are_pieces(sides) else "recurrent"
     return next(iter(_asked(given)), by_data)
+
+
+def _decided(given: Mapping[str, Any]) -> bool:
+    """Whether the user's settings say how text is cut, or ask for a kind of model."""
+    return bool(_asked(given)) or by_ctc(given) or any("tokens" in given.get(side, {}) for side in ("source", "target"))
+
+
+def _letter_by_letter(
+    choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any], time: _Time | None
+) -> list[str]:
+    """Lines that hardly change are spelled, if there is time for so many symbols (docs/LOG.md, "Letter by letter")."""
+    copied = f"{survey.relation.copied:.0%} of a target stands in its source, beyond chance: few letters change"
+    if time is None:
+        choices.notes.append(f"{copied}; with a --budget for {SPELLED_PASSES} passes they are learned one by one")
+        return sides
+    spelled = ["characters", "characters"]
+    typical = rows.typical(Choices(), survey, spelled, given)
+    clock = time.clock(typical, survey.pairs * typical.lengths[1])
+    kinds: Layer = {side: {"kind": "recurrent"} for side in ("encoder", "decoder")}
+    kinds |= {"source": {"tokens": "characters"}, "target": {"tokens": "characters"}}
+    narrow = merge(kinds, _widths(given, size.RECURRENT.widths[0]))
+    passes = clock.each(narrow, given, _models(given, clock))
+    if passes is None or passes < SPELLED_PASSES:
+        return sides
+    for name in ("source", "target"):
+        choices.drop(f"{name}.tokens")
+        choices.set(f"{name}.tokens", "characters", copied if name == "target" else "")
+    return spelled
 
 
 def _transformer(
@@ -176,7 +213,9 @@ def _rates(choices: Choices, given: Mapping[str, Any], width: int) -> None:
 
 def _recurrent(choices: Choices, given: Mapping[str, Any], clock: Clock | None, count: float) -> float | None:
     """How many passes over the data there is time for, if that is known, when cores train models side by side."""
-    why = "" if _asked(given) else "no running text: an LSTM with attention learns from few pairs"
+    text = {**choices.layer.get("target", {}), **given.get("target", {})}.get("tokens") in SUBWORDS
+    what = "the source is no running text" if text else "no running text"
+    why = "" if _asked(given) else f"{what}: an LSTM with attention learns from few pairs"
     if implied_kind("encoder", given) == "transformer":
         choices.set("embed.positions", "sinusoid")
     else:

@@ -15,6 +15,8 @@ SHORT, FEW_WORDS = 25, 4  # characters and words of a line, on average: up to th
 COPIED = 0.6  # of a target or a source: above this the middle of a word does not matter
 NAMED = 0.5  # of a short target, from a longer source: above this it is a word of that source, changed
 LONGEST_NAMING = 150  # characters of such a source, on average
+ALMOST = 0.8  # of a target's letters, from its source: above this few of them change
+LONGEST_SPELLED = 200  # characters of a line, on average, that can be learned one by one
 LETTER = 1.2  # characters of a word, on average: up to this many, words are letters set apart
 MOST_LETTERS = 12  # of a line, on average, where there are many different ones: more are a text
 ONCE = 0.02  # words of a line that no other line has, on average: above this others will come
@@ -143,6 +145,12 @@ def _together(survey: Survey, sides: list[str]) -> tuple[list[str], str]:
         if many:
             return ["bpe", "bpe"], f"the other side is running text, and there are {survey.pairs:,} pairs"
     return sides, ""
+
+
+def hardly_changes(survey: Survey, sides: Sequence[str]) -> bool:
+    """Whether a line is nearly its source (case, accents, spelling), and could be learned letter by letter."""
+    short = max(survey.source.mean, survey.target.mean) <= LONGEST_SPELLED
+    return are_pieces(sides) and survey.relation.copied >= ALMOST and short
 
 
 def _names_a_word(survey: Survey) -> bool:

@@ -12,7 +12,6 @@ from weft.settings import Layer, flatten
 
 SHORTEST = 300.0  # seconds of a budget that leave time for a race
 COPIED = 0.15  # of a target's words, from its source: below this there is little to copy
-ALMOST, LONGEST = 0.8, 200  # of a target's letters, from its source, and the letters of a line that can be spelled
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,4 @@ def rivals(survey: Survey, given: Mapping[str, Any], chosen: Choices) -> list[Ri
     if pieces and copied >= COPIED and "head.kind" not in asked:
         why = f"{copied:.0%} of a target's words stand in its source"
         found.append(Rival("copying", {"head": {"kind": "copy"}}, why))
-    decided = {"source.tokens", "target.tokens", "encoder.kind", "decoder.kind"} & set(asked)
-    short = max(survey.source.mean, survey.target.mean) <= LONGEST
-    if pieces and survey.relation.copied >= ALMOST and short and not decided:
-        why = f"{survey.relation.copied:.0%} of a target stands in its source, beyond chance: few letters change"
-        letters = {side: {"tokens": "characters"} for side in ("source", "target")}
-        found.append(Rival("letter by letter", letters, why))
     return found

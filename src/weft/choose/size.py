@@ -100,9 +100,13 @@ def enough(choices: Choices, given: Mapping[str, Any], seconds: float, each: Cal
     passes = each(int(members))
     if passes is not None and passes > 1.1 * MOST_PASSES:
         choices.notes.append(
-            f"{MOST_PASSES:.0f} passes over the data are all that a model can use: this will end after about "
-            f"{seconds * MOST_PASSES / passes / 60:.0f} of {seconds / 60:.0f} minutes (train.most_passes=0: after all)"
+            f"{MOST_PASSES:.0f} passes over the data are all that a model can use: this may end after about "
+            f"{_clock(seconds * MOST_PASSES / passes)} of {_clock(seconds)} (train.most_passes=0: after all)"
         )
+
+
+def _clock(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
 
 
 def told(passes: float) -> str:

@@ -30,7 +30,7 @@ from weft.data.strangers import STAND_INS
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, Survey, place, survey
 from weft.data.tokens import Tokeniser, from_json, learn
 
-FORMAT = 9
+FORMAT = 10
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 KEEP_DAYS = 30
 
@@ -108,14 +108,22 @@ class Prepared:
         return pairs or list(islice(self.training(), 0, None, max(1, -(-self.survey.pairs // LARGEST_HOLD_OUT))))
 
     @property
+    def kept_aside(self) -> int:
+        """The training pairs that are not learned from, so that there are some to validate on."""
+        return 0 if self.files.valid else len(self._looked["valid"])
+
+    @property
     def notes(self) -> list[str]:
         """What the user should know about the data."""
         notes = list(self._looked["notes"])
+        for name, side in (("source", self.survey.source), ("target", self.survey.target)):
+            if side.same and self.survey.pairs > 1:
+                notes.append(f"every {name} is the same text: is --{name} the right column?")
         if not self._looked["valid"]:
             few = f"only {counted(self.survey.pairs, 'pair')}: " if self.survey.pairs < FEWEST_PAIRS else ""
             notes.append(f"{few}nothing is kept aside, and validation is on the training pairs")
-        elif not self.files.valid and len(self._looked["valid"]) < SMALLEST_HOLD_OUT:
-            kept = counted(len(self._looked["valid"]), "pair")
+        elif 0 < self.kept_aside < SMALLEST_HOLD_OUT:
+            kept = counted(self.kept_aside, "pair")
             notes.append(f"only {kept} could be kept aside for validation (--valid names a file of more)")
         return notes
 

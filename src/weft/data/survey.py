@@ -44,6 +44,7 @@ class SideSurvey:
     characters: dict[str, int] = field(default_factory=dict)
     spaced: float = 0.0  # the share of rows with a space in them
     once: float = 0.0  # of all words, the share of those that stand there only once
+    same: bool = False  # whether all rows have one and the same text
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,14 @@ class _Side:
         self.characters: Counter[str] = Counter()
         self.words: Counter[str] = Counter()
         self.spaced = 0
+        self._first: str | None = None
+        self._same = True
 
     def add(self, text: str) -> None:
         words = text.split()
+        if self._first is None:
+            self._first = text
+        self._same = self._same and text == self._first
         self.lengths.append(len(text))
         self.word_counts.append(len(words))
         self.spaced += len(words) > 1
@@ -115,6 +121,7 @@ class _Side:
             characters=dict(sorted(self.characters.items(), key=lambda item: (-item[1], item[0]))),
             spaced=self.spaced / rows,
             once=sum(n == 1 for n in self.words.values()) / max(1, self.words.total()),
+            same=self._same,
         )
 
 

@@ -112,7 +112,11 @@ def _data(facts: Mapping[str, Any]) -> list[str]:
     if facts["valid"]:
         rows += [("validation files", ", ".join(facts["valid"])), ("their fingerprint", facts["valid_fingerprint"])]
     else:
-        rows.append(("validation", f"{facts['valid_pairs']:,} pairs kept aside"))
+        count = f"{facts['valid_pairs']:,} pairs"
+        aside = facts.get("kept_aside", facts["valid_pairs"])
+        rows.append(
+            ("validation", f"{count} kept aside" if aside else f"{count} that were learned from: none is kept aside")
+        )
     rows.append(("command", facts["command"]))
     return ["## Data and command", "", "| | |", "|---|---|", *(f"| {k} | `{v}` |" for k, v in rows), ""]
 

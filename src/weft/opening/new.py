@@ -90,6 +90,7 @@ def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, data
         "training_pairs": sum(1 for _ in prepared.training()) if more else len(corpus),
         "invented_pairs": data.invented,
         "valid_pairs": len(prepared.valid),
+        "kept_aside": prepared.kept_aside,
         "source_tabs": "\t" in prepared.survey.source.characters,
         "init": os.path.abspath(job.init) if job.init else None,
         "command": job.command,
