@@ -70,9 +70,19 @@ class Elman(Recurrence):
 
 
 class ElmanSigmoid(Elman):
-    """h = σ(W x + U h' + b)"""
+    """h = σ(W x + U h' + b)
+
+    It begins as the cell with φ does, of which 2h − 1 would be the state: σ is flatter than φ, and never below 0.
+    """
 
     compiled = "elman-sigmoid"
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(inputs, width)
+        with torch.no_grad():
+            self.input.weight *= 2
+            self.hidden.weight *= 4
+            self.input.bias.copy_(self.hidden.weight.sum(1) / -2)
 
     @staticmethod
     def squash(total: Tensor) -> Tensor:
