@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, action="append")
     parser.add_argument("--batch", type=int, action="append")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--windows", type=int, default=7)
+    parser.add_argument("--windows", type=int, default=12)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     for width, batch in zip(options.width or [512, 128], options.batch or [64, 32], strict=True):
