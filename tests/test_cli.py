@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import random
 import shutil
 import subprocess
 import sys
@@ -1062,3 +1063,12 @@ def test_debug_shows_the_traceback(tiny_run: Run, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "argv", ["weft", "predict", "nowhere", "--debug"])
     with pytest.raises(Exception, match="there is no such run folder"):
         main()
+
+
+def test_data_tells_of_a_side_that_is_always_the_same_and_of_lines_that_would_be_spelled(weft: Weft) -> None:
+    same = weft("data", put("same.tsv", "".join(f"w{i}\tyes\n" for i in range(60))))
+    assert "note: every target is the same text: is --target the right column?" in same.out
+    draw = random.Random(1)
+    lines = [" ".join("".join(draw.choices("abcdefghijklmno", k=6)) for _ in range(8)) for _ in range(400)]
+    almost = weft("data", put("almost.tsv", "".join(f"{line}\t{line.capitalize()}.\n" for line in lines)))
+    assert "of a target stands in its source, beyond chance: few letters change; with a --budget" in almost.out

@@ -158,15 +158,14 @@ def _letter_by_letter(
     spelled = ["characters", "characters"]
     typical = rows.typical(Choices(), survey, spelled, given)
     clock = time.clock(typical, survey.pairs * typical.lengths[1])
-    kinds: Layer = {side: {"kind": "recurrent"} for side in ("encoder", "decoder")}
-    kinds |= {"source": {"tokens": "characters"}, "target": {"tokens": "characters"}}
-    narrow = merge(kinds, _widths(given, size.RECURRENT.widths[0]))
+    cut = {side: {"tokens": "characters"} for side in ("source", "target")}
+    kinds = {side: {"kind": "recurrent"} for side in ("encoder", "decoder")}
+    narrow = merge(cut, kinds, _widths(given, size.RECURRENT.widths[0]))
     passes = clock.each(narrow, given, _models(given, clock))
     if passes is None or passes < SPELLED_PASSES:
         return sides
-    for name in ("source", "target"):
-        choices.drop(f"{name}.tokens")
-        choices.set(f"{name}.tokens", "characters", copied if name == "target" else "")
+    cutting.recut(choices, "source", "characters")
+    cutting.recut(choices, "target", "characters", copied)
     return spelled
 
 

@@ -123,9 +123,14 @@ def running(choices: Choices, survey: Survey, sides: list[str], given: Mapping[s
     if any("tokens" in given.get(name, {}) for name in changes):
         return sides
     for name, kind in changes.items():
-        choices.drop(f"{name}.tokens")
-        choices.set(f"{name}.tokens", kind, why)
+        recut(choices, name, kind, why)
     return kinds
+
+
+def recut(choices: Choices, name: str, kind: str, why: str = "") -> None:
+    """A side is cut otherwise than was chosen before, and that reason is forgotten."""
+    choices.drop(f"{name}.tokens")
+    choices.set(f"{name}.tokens", kind, why)
 
 
 def _together(survey: Survey, sides: list[str]) -> tuple[list[str], str]:

@@ -61,6 +61,8 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
     sides = [_numbers(survey.source), _numbers(survey.target)]
     rows = [[name, *(side[name] for side in sides)] for name in sides[0]]
     common.show(f"{survey.pairs:,} pairs (lengths in characters)", common.table(["", "source", "target"], rows))
+    for doubt in prepared.doubts:
+        common.show(f"note: {doubt}")
     if survey.marks:
         common.show(f"tags and features: {len(survey.marks)}: {' '.join(survey.marks[:20])}")
     common.show(
@@ -83,6 +85,8 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
     rows = [list(reason) for reason in chosen.reasons]
     table = common.table(["setting", "value", "because"], rows, words=True)
     common.show("what the data decide (how large and how many models follow from the time and the machine)", table)
+    for note in chosen.notes:
+        common.show(f"note: {note}")
     _examples(prepared, compose(("autopilot", chosen.layer)).spec)
 
 

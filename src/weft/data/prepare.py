@@ -113,12 +113,16 @@ class Prepared:
         return 0 if self.files.valid else len(self._looked["valid"])
 
     @property
+    def doubts(self) -> list[str]:
+        """What makes it doubtful that these are the right columns."""
+        found = {"source": self.survey.source, "target": self.survey.target}
+        same = [name for name, side in found.items() if side.same and self.survey.pairs > 1]
+        return [f"every {name} is the same text: is --{name} the right column?" for name in same]
+
+    @property
     def notes(self) -> list[str]:
         """What the user should know about the data."""
-        notes = list(self._looked["notes"])
-        for name, side in (("source", self.survey.source), ("target", self.survey.target)):
-            if side.same and self.survey.pairs > 1:
-                notes.append(f"every {name} is the same text: is --{name} the right column?")
+        notes = [*self._looked["notes"], *self.doubts]
         if not self._looked["valid"]:
             few = f"only {counted(self.survey.pairs, 'pair')}: " if self.survey.pairs < FEWEST_PAIRS else ""
             notes.append(f"{few}nothing is kept aside, and validation is on the training pairs")
