@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from weft.data.tokens import Tokeniser, from_json, learn
+from weft.data.text.tokens import Tokeniser, from_json, learn
 
 BENCH = Path(__file__).parent.parent / ".bench"
 PIECES = BENCH / "data"

@@ -15,19 +15,19 @@ from variants import layer
 from weft.api import Run
 from weft.core.kinds import Batch
 from weft.core.pair import END, Pair
-from weft.data.tokens import from_json, learn
+from weft.data.text.tokens import from_json, learn
 from weft.export.ctranslate2 import unknown_part
-from weft.learn.folder import RunFolder
-from weft.learn.report import Quiet
-from weft.members import spec_of
 from weft.nn.assemble import assemble
-from weft.serve import voices
-from weft.serve.predictor import Predictor
+from weft.predict import directions
+from weft.predict.predictor import Predictor
+from weft.runs.folder import RunFolder
+from weft.runs.members import spec_of
+from weft.runs.report import Quiet
 from weft.settings import compose, implied_kind
 
 TEXTS = ["abc  d", "naïve 日本", "", "a"]
 WORDS = [source for source, _ in made_up_pairs(12, seed=9)]
-BOTH = {**SMALL, "train.members": 3, "train.both_ways": True}
+BOTH = {**SMALL, "train.members": 3, "train.reversed_members": True}
 
 
 # --- symbols
@@ -95,7 +95,7 @@ def test_writing_reversed_asks_for_no_family() -> None:
 
 @pytest.mark.parametrize(("reverse", "likely"), [(False, 1), (True, 3)])
 def test_attention_that_moves_begins_with_the_way_it_writes(reverse: bool, likely: int) -> None:
-    spec = compose(("flag", layer(decoder__reverse=reverse, decoder__attention__moves=True))).spec
+    spec = compose(("flag", layer(decoder__reverse=reverse, decoder__attention__location_aware=True))).spec
     moves = assemble(spec, 10, 10).decoder.attention.moves
     assert moves is not None
     assert moves[0].argmax() == likely
@@ -126,8 +126,8 @@ def test_every_second_model_writes_the_other_way(both: Run) -> None:
     predictor = both.predictor
     assert [p.target.backward for p in (predictor, *predictor.others)] == [False, True, False]
     assert [p.spec.backward for p in (predictor, *predictor.others)] == [False, True, False]
-    assert not any(p.spec.train.both_ways for p in predictor.others), "each is a run of its own"
-    turned = compose(("flag", {"decoder": {"reverse": True}, "train": {"members": 2, "both_ways": True}})).spec
+    assert not any(p.spec.train.reversed_members for p in predictor.others), "each is a run of its own"
+    turned = compose(("flag", {"decoder": {"reverse": True}, "train": {"members": 2, "reversed_members": True}})).spec
     assert [spec_of(turned, number, 1).backward for number in (1, 2)] == [True, False]
 
 
@@ -230,7 +230,7 @@ def test_runs_of_either_way_predict_together_whichever_comes_first(
 
 def test_many_lines_are_judged_some_at_a_time(both: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, ticks = both.predict(WORDS), list[int]()
-    monkeypatch.setattr(voices, "AT_ONCE", 5)
+    monkeypatch.setattr(directions, "AT_ONCE", 5)
     found = both.predictor.predict([Pair(word) for word in WORDS], tick=ticks.append)
     assert [p.text for p in found] == [p.text for p in wanted]
     assert sum(ticks) == len(WORDS)
@@ -254,5 +254,6 @@ def test_it_goes_on_where_it_was(both: Run, tiny_pairs: Path, tmp_path: Path) ->
 
 
 def test_one_model_cannot_write_both_ways(weft: Weft, tiny_pairs: Path) -> None:
-    done = weft("train", tiny_pairs, "--steps", 2, "--set", "train.both_ways=true")
-    refused(done, "train.both_ways=true is about several models, and there is one", "train.both_ways=false")
+    done = weft("train", tiny_pairs, "--steps", 2, "--set", "train.reversed_members=true")
+    what = "train.reversed_members=true is about several models, and there is one"
+    refused(done, what, "train.reversed_members=false")

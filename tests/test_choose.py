@@ -79,7 +79,7 @@ def test_korean_is_spelled_by_the_parts_of_its_syllables_and_accents_stay_on_the
     words = ["".join(chr(0xAC00 + (i * 631 + j * 7919) % 11172) for j in range(3)) for i in range(200)]
     korean = survey([Pair(word, f"word{i}") for i, word in enumerate(words)], 0)[0]
     spec = chosen(korean)
-    assert (spec.source.tokens, spec.target.tokens, spec.data.unseen) == ("parts", "characters", "kin")
+    assert (spec.source.tokens, spec.target.tokens, spec.data.unseen) == ("parts", "characters", "nearest")
     reason = next(why for key, _, why in choose(korean, {}).reasons if key == "source.tokens")
     assert reason.startswith(f"{len(set(''.join(words)))} characters are made of 6")
     assert chosen(survey([Pair(f"word{i}", word) for i, word in enumerate(words)], 0)[0]).target.tokens == "parts"
@@ -241,7 +241,7 @@ def test_what_is_null_is_as_good_as_not_given() -> None:
 def test_bytes_are_counted_as_bytes() -> None:
     found = survey([Pair("word", "शब्द") for _ in range(60)], 0)[0]
     by_letter, by_byte = (chosen(found, {"target": {"tokens": kind}}).search for kind in ("characters", "bytes"))
-    assert by_byte.longest_ratio == pytest.approx(3 * by_letter.longest_ratio, rel=0.01)
+    assert by_byte.max_ratio == pytest.approx(3 * by_letter.max_ratio, rel=0.01)
 
 
 def test_more_time_and_a_faster_machine_never_make_the_model_narrower() -> None:
@@ -318,7 +318,7 @@ def test_a_choice_that_the_user_made_has_no_reason_from_the_autopilot() -> None:
 def test_outputs_may_be_as_long_as_the_training_targets_were() -> None:
     found = survey([Pair("ab", "x" * (90 + i)) for i in range(60)], 0)[0]
     spec = chosen(found)
-    assert spec.search.longest_ratio * 2 + spec.search.longest_extra >= 149
+    assert spec.search.max_ratio * 2 + spec.search.max_extra >= 149
 
 
 @pytest.mark.parametrize(
@@ -384,30 +384,30 @@ def inflected(rows: int, longer: int = 0) -> Survey:
 
 
 def test_few_pairs_that_copy_are_filled_up_with_made_up_ones() -> None:
-    assert chosen(inflected(100)).data.invented == 4900
-    assert chosen(inflected(1000)).data.invented == 4000
-    assert chosen(inflected(20)).data.invented == 0, "too few to know what may change"
-    assert chosen(phones()).data.invented == 0, "nothing is copied"
-    assert chosen(inflected(100), {"data": {"invented": 7}}).data.invented == 7
+    assert chosen(inflected(100)).data.augmented == 4900
+    assert chosen(inflected(1000)).data.augmented == 4000
+    assert chosen(inflected(20)).data.augmented == 0, "too few to know what may change"
+    assert chosen(phones()).data.augmented == 0, "nothing is copied"
+    assert chosen(inflected(100), {"data": {"augmented": 7}}).data.augmented == 7
 
 
 @pytest.mark.parametrize(("letters", "wanted"), [(60, 4900), (61, 0)])
 def test_pairs_are_made_up_of_words_only_not_of_long_texts(letters: int, wanted: int) -> None:
     found = inflected(100, longer=letters - 6)
     assert found.source.mean == letters
-    assert chosen(found).data.invented == wanted
-    assert chosen(found, {"data": {"invented": 7}}).data.invented == 7
+    assert chosen(found).data.augmented == wanted
+    assert chosen(found, {"data": {"augmented": 7}}).data.augmented == 7
 
 
 def test_repeated_rows_are_evened_out_unless_the_user_says_how() -> None:
     tokens = survey([Pair(word, word.upper()) for n in range(1, 60) for word in [f"{n}th"] * (60 // n)], 0)[0]
-    assert chosen(tokens).data.frequency == 0.5
-    assert [reason for key, _, reason in choose(tokens, {}).reasons if key == "data.frequency"] == [
+    assert chosen(tokens).data.repeat_power == 0.5
+    assert [reason for key, _, reason in choose(tokens, {}).reasons if key == "data.repeat_power"] == [
         "77% of the rows repeat others: rare sources have more to teach"
     ]
-    assert chosen(tokens, {"data": {"frequency": 1.0}}).data.frequency == 1.0
-    assert chosen(tokens).data.invented == 0, "made-up pairs do not help there"
-    assert chosen(phones()).data.frequency == 1.0
+    assert chosen(tokens, {"data": {"repeat_power": 1.0}}).data.repeat_power == 1.0
+    assert chosen(tokens).data.augmented == 0, "made-up pairs do not help there"
+    assert chosen(phones()).data.repeat_power == 1.0
 
 
 def members(seconds: float, one_core: float = 1e10, cores: int = 2, given: dict[str, Any] | None = None) -> int:
@@ -455,7 +455,7 @@ def test_an_encoder_alone_is_one_model() -> None:
         ({"train": {"steps": 10, "members": 2}}, True),
         ({"train": {"steps": 10}}, None),
         ({"train": {"budget_seconds": 86_400.0, "members": 1}}, None),
-        ({"train": {"budget_seconds": 86_400.0, "both_ways": False}}, None),
+        ({"train": {"budget_seconds": 86_400.0, "reversed_members": False}}, None),
         ({"train": {"budget_seconds": 86_400.0}, "search": {"kind": "greedy"}}, None),
         ({"train": {"budget_seconds": 86_400.0}, "decoder": {"reverse": False}}, None),
         ({"train": {"budget_seconds": 86_400.0}, "head": {"kind": "ctc"}}, None),
@@ -463,14 +463,14 @@ def test_an_encoder_alone_is_one_model() -> None:
 )
 def test_several_recurrent_models_write_both_ways(given: dict[str, Any], wanted: bool | None) -> None:
     made = choose(phones(), given, Speed(2e10, 0, 1e10, 2))
-    assert made.layer["train"].get("both_ways") is wanted
-    assert ("train.both_ways" in [key for key, *_ in made.reasons]) is bool(wanted)
+    assert made.layer["train"].get("reversed_members") is wanted
+    assert ("train.reversed_members" in [key for key, *_ in made.reasons]) is bool(wanted)
 
 
 def test_labels_are_the_same_from_the_end() -> None:
     found = survey([Pair(f"word{i}", ("good", "bad")[i % 2]) for i in range(300)], 0)[0]
     made = choose(found, {"train": {"steps": 10, "members": 2}})
-    assert "both_ways" not in made.layer["train"]
+    assert "reversed_members" not in made.layer["train"]
 
 
 @pytest.mark.parametrize("found", [phones(), sentences(2000)], ids=["phones", "sentences"])
@@ -484,28 +484,28 @@ def test_a_budget_too_short_for_one_pass_is_told(found: Survey) -> None:
 def test_no_model_goes_over_the_data_more_often_than_it_can_use_and_a_note_says_when_it_will_end() -> None:
     made = choose(many_phones(), {"train": {"budget_seconds": 12_000.0}}, ONE_CORE, evenly(2.5e7))  # 1,992 of one
     assert made.layer["train"]["members"] == 8, "249 of each"
-    assert (made.layer["train"]["most_passes"], made.notes) == (300.0, [])
+    assert (made.layer["train"]["max_epochs"], made.notes) == (300.0, [])
     twice = choose(many_phones(), {"train": {"budget_seconds": 24_000.0}}, ONE_CORE, evenly(2.5e7))
-    assert twice.layer["train"]["most_passes"] == 300.0
+    assert twice.layer["train"]["max_epochs"] == 300.0
     assert twice.notes == [
         "300 passes over the data are all that a model can use: this may end after about 241 minutes of 400 "
-        "minutes (train.most_passes=0: after all)"
+        "minutes (train.max_epochs=0: after all)"
     ]
     soon = choose(many_phones(), {"train": {"budget_seconds": 30.0}}, ONE_CORE, evenly(2e9)).notes
-    assert soon[-1].endswith("seconds of 30 seconds (train.most_passes=0: after all)")
+    assert soon[-1].endswith("seconds of 30 seconds (train.max_epochs=0: after all)")
 
 
 @pytest.mark.parametrize("most", [0.0, 500.0])
 def test_how_many_passes_the_user_allows_stays(most: float) -> None:
-    given = {"train": {"budget_seconds": 86_400.0, "most_passes": most}}
+    given = {"train": {"budget_seconds": 86_400.0, "max_epochs": most}}
     made = choose(many_phones(), given, ONE_CORE, evenly(2e8))
-    assert ("most_passes" in made.layer["train"], made.notes) == (False, [])
+    assert ("max_epochs" in made.layer["train"], made.notes) == (False, [])
 
 
 @pytest.mark.parametrize("train", [{"steps": 100}, {"epochs": 1000.0}])
 def test_steps_and_epochs_are_all_gone_through(train: dict[str, Any]) -> None:
-    assert "most_passes" not in choose(many_phones(), {"train": train}).layer["train"]
-    assert "most_passes" not in choose(many_phones(), {"train": train}, ONE_CORE, evenly(2e8)).layer["train"]
+    assert "max_epochs" not in choose(many_phones(), {"train": train}).layer["train"]
+    assert "max_epochs" not in choose(many_phones(), {"train": train}, ONE_CORE, evenly(2e8)).layer["train"]
 
 
 ONE_CORE = Speed(1e11, 0, 1e11, 1)
@@ -653,10 +653,10 @@ def test_a_recurrent_model_is_wider_where_there_is_more_to_learn_and_time_for_it
 def test_attention_moves_along_where_long_targets_copy() -> None:
     long = survey([Pair(f"{i:05d}abcdefgh", f"{i:05d}abcdefg") for i in range(60)], 0)[0]
     short = survey([Pair(f"a{i}", f"a{i}") for i in range(60)], 0)[0]
-    assert chosen(long).decoder.attention.moves
-    assert not chosen(short).decoder.attention.moves
-    assert not chosen(phones()).decoder.attention.moves
-    assert not chosen(long, {"decoder": {"attention": {"feed": False}}}).decoder.attention.moves
+    assert chosen(long).decoder.attention.location_aware
+    assert not chosen(short).decoder.attention.location_aware
+    assert not chosen(phones()).decoder.attention.location_aware
+    assert not chosen(long, {"decoder": {"attention": {"feed": False}}}).decoder.attention.location_aware
     assert chosen(long, {"head": {"kind": "ctc"}}).decoder.kind == "none"
 
 

@@ -17,12 +17,13 @@ import typer.main
 import yaml
 
 from commands import Done, Weft, refused
-from weft import __version__, api, training
+from weft import __version__, api
 from weft.api import Run
 from weft.cli import demo
 from weft.cli.main import app, hoist, main, spins
 from weft.core.errors import UserError
-from weft.learn.folder import RunFolder
+from weft.runs import train as training
+from weft.runs.folder import RunFolder
 
 SMALL = ["--set", "encoder.width=32", "--set", "decoder.width=32", "--set", "embed.width=32"]
 ROOT = typer.main.get_command(app)
@@ -235,7 +236,7 @@ def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
     (["--source", "0"], ["0 is not a column", "--source"]),
     (["--features", "2", "--steps", "2"], ["target and features would both be column 2", "pairs.tsv:1", "--features"]),
     (["--init", "nowhere", "--steps", "2"], ["there is no such run folder", "nowhere"]),
-    (["--set", "data.frequency=2"], ["data.frequency", "less than or equal to 1", "(from flag)"]),
+    (["--set", "data.repeat_power=2"], ["data.repeat_power", "less than or equal to 1", "(from flag)"]),
     (["--set", "data.longest=3", "--steps", "2"], ["characters, the limit is 3", "pairs.tsv:1"]),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else value)  # fmt: skip
 def test_wrong_settings_are_refused_before_a_folder_is_made(
@@ -1042,7 +1043,7 @@ def test_an_error_of_weft_itself_exits_with_one_and_asks_for_a_report(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr("weft.serve.predictor.Predictor.predict", broken)
+    monkeypatch.setattr("weft.predict.predictor.Predictor.predict", broken)
     done = weft("predict", tiny_run.path, stdin="abc\n")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error: Weft failed: ZeroDivisionError: by nothing\n  where: ")
@@ -1055,7 +1056,7 @@ def test_the_keyboard_stops_a_command_with_a_word_and_exit_code_one(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("weft.serve.predictor.Predictor.predict", interrupted)
+    monkeypatch.setattr("weft.predict.predictor.Predictor.predict", interrupted)
     assert weft("predict", tiny_run.path, stdin="abc\n") == Done(1, "", "error: stopped by the keyboard\n")
 
 

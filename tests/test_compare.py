@@ -25,27 +25,27 @@ import weft
 from commands import Weft, refused
 from conftest import made_up_pairs
 from weft.choose import choose
+from weft.compare import runs
+from weft.compare.base import Base, find_base, layers_of
+from weft.compare.board import Board
+from weft.compare.budget import read_budget
+from weft.compare.compare import Compared, compare_settings
+from weft.compare.lengths import classes
+from weft.compare.match import count_parameters, nearest
+from weft.compare.plan import Asked, Plan, make_plan
+from weft.compare.results import GridFolder, Result
+from weft.compare.scoring import score_run
+from weft.compare.variants import combinations, named, read_vary
+from weft.compare.watch import PlainWatcher, QuietWatcher
 from weft.core.errors import Interrupted, UserError, WeftError
 from weft.core.machine import Speed
 from weft.core.pair import Pair
 from weft.data.survey import Survey, survey
-from weft.grid import runs
-from weft.grid.base import Base, find_base, layers_of
-from weft.grid.board import Board
-from weft.grid.budget import read_budget
-from weft.grid.compare import Compared, compare_settings
-from weft.grid.lengths import classes
-from weft.grid.match import count_parameters, nearest
-from weft.grid.plan import Asked, Plan, make_plan
-from weft.grid.results import GridFolder, Result
-from weft.grid.scoring import score_run
-from weft.grid.variants import combinations, named, read_vary
-from weft.grid.watch import PlainWatcher, QuietWatcher
-from weft.learn.report import Quiet
 from weft.look.compared import Line, _clock, draw_score_length, draw_score_time, looks_of, looks_of_all, mean_curve
+from weft.predict.predictor import Predictor
+from weft.runs.report import Quiet
 from weft.score.significance import numbers_of
 from weft.score.standings import holm, standings
-from weft.serve.predictor import Predictor
 from weft.settings import compose, flatten, put
 from weft.spec import Spec
 
@@ -204,7 +204,7 @@ def test_ctc_can_stand_beside_decoders(tiny_pairs: Path) -> None:
 
 def test_another_cut_of_the_target_gets_its_own_limit_of_length(tiny_pairs: Path) -> None:
     plan = plan_of(tiny_pairs, ["target.tokens=characters,words"])
-    assert set(differing(plan, "words")) == {"target.tokens", "search.longest_ratio", "data.unseen"}
+    assert set(differing(plan, "words")) == {"target.tokens", "search.max_ratio", "data.unseen"}
 
 
 def running_text() -> Survey:
@@ -261,9 +261,9 @@ def test_what_is_compared_has_all_of_its_time_and_is_one_model() -> None:
     speed = Speed(2e11, 0.0, 1e11, 2)
     chosen = choose(word_forms(), given := {"train": {"budget_seconds": 36_000.0}}, speed).layer["train"]
     assert chosen["members"] > 1
-    assert chosen["most_passes"] > 0
+    assert chosen["max_epochs"] > 0
     _, cells = cells_of(word_forms(), ["decoder.cell=lstm,gru"], given, speed)
-    assert {(spec.train.members, spec.train.most_passes) for spec in cells.values()} == {(1, 0.0)}
+    assert {(spec.train.members, spec.train.max_epochs) for spec in cells.values()} == {(1, 0.0)}
 
 
 def test_embeddings_learn_as_fast_as_the_kind_wants_at_the_rate_of_the_base() -> None:
@@ -290,7 +290,7 @@ def test_what_nothing_forces_is_the_same_in_every_cell(
 
     def free(spec: Spec) -> tuple[Any, ...]:
         train = spec.train
-        return spec.data.invented, train.precision, train.rate, train.batch_tokens, train.dropout, train.members
+        return spec.data.augmented, train.precision, train.rate, train.batch_tokens, train.dropout, train.members
 
     assert {free(spec) for spec in cells.values()} == {free(base.spec)}
 
@@ -334,7 +334,7 @@ def test_a_budget_of_tokens_is_as_many_passes_as_hold_them(tiny_pairs: Path, tmp
 def test_a_budget_of_tokens_counts_what_is_learned_from_where_sources_repeat(tmp_path: Path) -> None:
     path = tmp_path / "tokens.tsv"
     path.write_text("".join(f"{w}\t{w[::-1]}\n" for n in range(1, 60) for w in [f"a{n}b"] * (60 // n)))
-    vary = ["data.frequency=0,0.5,1"]
+    vary = ["data.repeat_power=0,0.5,1"]
     done = compare(path, tmp_path / "out", vary=vary, steps=None, budget="2k tokens")
     for result in done.results:
         progress = json.loads((tmp_path / "out" / result.run / "last" / "progress.json").read_text())["progress"]

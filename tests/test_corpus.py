@@ -20,7 +20,7 @@ from weft.data.corpus import CHUNK, Corpus, is_corpus, write_corpus
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import Files, Prepared, cache_root, keep_given
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, place, survey
-from weft.data.tokens import Tokeniser, learn
+from weft.data.text.tokens import Tokeniser, learn
 
 CHARACTERS = ("characters", 400)
 
@@ -102,7 +102,7 @@ def test_rows_with_the_same_source_and_marks_share_a_pass(tmp_path: Path) -> Non
     pairs = [Pair("ab", "1"), Pair("ab", "2"), Pair("a", "1"), Pair("ab", "1", features=("X",))]
     marked = learn(*CHARACTERS, (p.source for p in pairs), ("X",))
     corpus = write_corpus(pairs, marked, tokenisers(pairs)[1], tmp_path / "corpus")
-    kept = [sorted(corpus.epoch(n, 64, seed=1, frequency=0.0).rows.tolist()) for n in range(20)]
+    kept = [sorted(corpus.epoch(n, 64, seed=1, repeat_power=0.0).rows.tolist()) for n in range(20)]
     assert {tuple(rows) for rows in kept} == {(0, 2, 3), (1, 2, 3)}
     assert sorted(corpus.epoch(0, 64, seed=1).rows.tolist()) == [0, 1, 2, 3]
 

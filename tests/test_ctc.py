@@ -27,9 +27,9 @@ from weft.core.kinds import Batch, Emission, Hypothesis
 from weft.core.pair import PAD, Pair
 from weft.data import corpus as corpora
 from weft.data.corpus import write_corpus
-from weft.data.tokens import learn
+from weft.data.text.tokens import learn
 from weft.learn.objectives import Ctc
-from weft.learn.report import Quiet
+from weft.runs.report import Quiet
 from weft.search import ctc
 from weft.search.ctc import best_path, melted, prefix_beam, scored
 from weft.search.decode import Plan, decode

@@ -48,7 +48,7 @@ def outputs(model: Table, temperature: float = 1.0, top_k: int = 0, top_p: float
 
 
 def drawn(model: Table, lines: int, nbest: int, **how: Any) -> list[list[Ids]]:
-    plans = plan("sample", nbest=nbest, longest_ratio=1.0, longest_extra=LIMIT - 1, **how)
+    plans = plan("sample", nbest=nbest, max_ratio=1.0, max_extra=LIMIT - 1, **how)
     return [[h.ids for h in each] for each in found(model, [SOURCE] * lines, plans, batch_lines=500)]
 
 
@@ -107,7 +107,7 @@ def test_no_output_comes_twice_and_all_come_where_there_is_room(nbest: int) -> N
 
 
 def test_one_choice_at_each_step_is_one_output_however_many_are_asked_for() -> None:
-    (greedy,) = found(Table(24), [SOURCE], plan("greedy", longest_extra=LIMIT - 1))[0]
+    (greedy,) = found(Table(24), [SOURCE], plan("greedy", max_extra=LIMIT - 1))[0]
     assert drawn(Table(24), 5, 4, top_k=1) == [[greedy.ids]] * 5
 
 
@@ -147,7 +147,7 @@ def test_a_forced_prefix_and_no_repeats_hold_for_several_samples() -> None:
     from weft.search.rules import Rules
 
     rules = Rules(first_symbol=5, prefix=(6, 7), no_repeat=1)
-    for each in found(Table(29), sources(20), plan("sample", nbest=4, rules=rules, longest_extra=6)):
+    for each in found(Table(29), sources(20), plan("sample", nbest=4, rules=rules, max_extra=6)):
         assert all(h.ids[:2] == (6, 7) for h in each)
         assert all(len(set(h.ids)) == len(h.ids) for h in each)
         assert len({h.ids for h in each}) == len(each)

@@ -10,8 +10,8 @@ from weft.api import Run
 from weft.core.kinds import Batch
 from weft.learn.effort import Effort, limits, share_of_speed
 from weft.learn.progress import Progress
-from weft.learn.report import describe
 from weft.nn.assemble import assemble
+from weft.runs.report import describe
 from weft.settings import Layer, compose
 
 PART = {"kind": "transformer", "width": 256, "layers": 4, "heads": 4, "inner": 1024}

@@ -25,8 +25,8 @@ from weft.api import Run
 from weft.core.errors import UserError
 from weft.core.kinds import Batch, padded
 from weft.core.pair import Pair
-from weft.learn.report import Quiet
 from weft.nn.assemble import assemble
+from weft.runs.report import Quiet
 from weft.search.beam import beam
 from weft.search.decode import Plan, decode
 from weft.search.ensemble import Ensemble
@@ -130,7 +130,7 @@ def test_families_predict_together_each_from_its_own_symbols(families: tuple[str
         for _ in range(30)
     ]
     lines = [line[: len(models)] for line in lines]
-    ours = decode(Ensemble(models), lines, Plan("beam", nbest=2, longest_extra=4), CPU)
+    ours = decode(Ensemble(models), lines, Plan("beam", nbest=2, max_extra=4), CPU)
     for source, each in zip(lines, ours):
         for h in each:
             said = [

@@ -17,12 +17,13 @@ from conftest import made_up_pairs
 from weft.api import Run
 from weft.core.errors import UserError
 from weft.core.pair import END, Pair
-from weft.data.tokens import learn
+from weft.data.text.tokens import learn
 from weft.export import ctranslate2 as exporting
 from weft.nn.assemble import assemble
+from weft.predict import engines
+from weft.predict.engines import Translator, is_wanted, why_not
+from weft.predict.predictor import Predictor
 from weft.search.rules import Rules
-from weft.serve.ctranslate2 import Translator, pick, why_not
-from weft.serve.predictor import Predictor
 from weft.settings import compose, put
 from weft.spec import Search
 
@@ -54,7 +55,7 @@ def lines() -> list[Pair]:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("positions", exporting.POSITIONS)
+@pytest.mark.parametrize("positions", engines.POSITIONS)
 def test_both_engines_say_the_same(positions: str, norm: str, tmp_path: Path) -> None:
     made = predictor(embed__positions=positions, encoder__norm=norm, decoder__norm=norm)
     engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
@@ -97,12 +98,12 @@ def test_a_prefix_and_several_outputs(tmp_path: Path) -> None:
 
 def searched(places: int) -> Search:
     """An output has at most so many symbols, however long its source is."""
-    return Search(kind="greedy", longest_ratio=1e-9, longest_extra=places - 1)
+    return Search(kind="greedy", max_ratio=1e-9, max_extra=places - 1)
 
 
-@pytest.mark.parametrize("positions", exporting.POSITIONS)
+@pytest.mark.parametrize("positions", engines.POSITIONS)
 def test_only_turned_positions_go_on_for_ever(positions: str, tmp_path: Path) -> None:
-    made, last = predictor(embed__positions=positions), exporting.PLACES - 1
+    made, last = predictor(embed__positions=positions), engines.PLACES - 1
     engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
     short = made.plan(searched(9))
     assert engine.takes([5] * (last - 1), short), "and its end"
@@ -147,7 +148,7 @@ def test_lines_of_very_different_limits_are_searched_apart_and_say_what_they_do_
     draw = random.Random(5)
     pairs = [Pair("".join(draw.choices("abcdefgh", k=k))) for k in (1, 120, 3, 30, 2, 60, 5, 15, 100, 8)]
     plan, calls, call = (
-        made.plan(Search(kind="greedy", longest_extra=1)),
+        made.plan(Search(kind="greedy", max_extra=1)),
         list[tuple[list[int], int]](),
         Translator._call,
     )
@@ -225,18 +226,18 @@ def test_nothing_but_an_export_is_written_over(weft: Weft, tiny_run: Run) -> Non
 
 def test_new_weights_are_exported_anew(tmp_path: Path) -> None:
     import weft as package
-    from weft.serve.ctranslate2 import is_fresh, translator
+    from weft.predict.engines import is_fresh
 
     run = package.train(made_up_pairs(60), out=tmp_path / "run", steps=4, settings=TRANSFORMER)
     assert not is_fresh(run.folder)
-    translator(run.folder, run.predictor)
+    exporting.refresh(run.folder, run.predictor)
     assert is_fresh(run.folder)
     (run.path / "best").unlink()
     (run.path / "best").symlink_to("checkpoints/step-999999")
     assert not is_fresh(run.folder)
-    facts = run.path / "ctranslate2" / exporting.FACTS
+    facts = run.path / "ctranslate2" / engines.FACTS
     facts.write_text(facts.read_text(encoding="utf-8").replace("float32", "int8"), encoding="utf-8")
-    translator(run.folder, run.predictor)
+    exporting.refresh(run.folder, run.predictor)
     assert '"int8"' in facts.read_text(encoding="utf-8"), "in the format that was asked for"
 
 
@@ -248,13 +249,13 @@ def test_auto_takes_only_what_loses_nothing_and_is_whole(
     run = package.train(made_up_pairs(60), out=tmp_path / "run", steps=4, settings=TRANSFORMER)
     plan = run.predictor.plan(Search(kind="greedy"))
     exporting.export(run.predictor, run.path, run.path / "ctranslate2", "int8")
-    assert pick("auto", run.folder, run.predictor, plan, "text") is None
-    assert pick("ctranslate2", run.folder, run.predictor, plan, "text") is not None
+    assert not is_wanted("auto", run.folder, run.predictor, plan, "text")
+    assert is_wanted("ctranslate2", run.folder, run.predictor, plan, "text")
     exporting.export(run.predictor, run.path, run.path / "ctranslate2")
-    assert pick("auto", run.folder, run.predictor, plan, "text") is not None
+    assert is_wanted("auto", run.folder, run.predictor, plan, "text")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "ctranslate2", None)
-        assert pick("auto", run.folder, run.predictor, plan, "text") is None, "exported on another machine"
+        assert not is_wanted("auto", run.folder, run.predictor, plan, "text"), "exported on another machine"
     model = run.path / "ctranslate2" / "model.bin"
     model.write_bytes(model.read_bytes()[:1000])
     (tmp_path / "in.txt").write_text("abc\n", encoding="utf-8")
@@ -267,7 +268,7 @@ def test_auto_takes_only_what_loses_nothing_and_is_whole(
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match="not installed") as told:
-        exporting.the_package()
+        engines.the_package()
     assert "pip install ctranslate2" in str(told.value)
 
 

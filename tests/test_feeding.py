@@ -19,8 +19,8 @@ from variants import layer, transformer
 from weft.core.kinds import Batch
 from weft.core.pair import END, PAD, START, UNKNOWN
 from weft.learn.feeding import SCHEDULES, Feeding
-from weft.learn.report import Quiet
 from weft.nn.assemble import assemble
+from weft.runs.report import Quiet
 from weft.search.decode import Plan, decode
 from weft.settings import Layer, compose
 
@@ -233,7 +233,7 @@ def test_what_is_read_is_greedy_search_up_to_its_end(family: str) -> None:
     sources = [row[mask][:-1].tolist() for row, mask in zip(batch.source, batch.source_mask)]
     for for_end in (-20.0, -1.0, 0.0, 1.0):
         model = real_model(family, for_end)
-        found = decode(model, sources, Plan("greedy", longest_extra=20), torch.device("cpu"))
+        found = decode(model, sources, Plan("greedy", max_extra=20), torch.device("cpu"))
         for row, (best,) in zip(Feeding("own")(model, batch, 0.5).given.tolist(), found):
             read = [s for s in row[1:] if s != PAD]
             read = read[: read.index(END)] if END in read else read

@@ -113,7 +113,7 @@ def losses(model: nn.Module, given: Batch) -> Callable[[], tuple[Tensor, ...]]:
 @pytest.mark.parametrize("cell", CELLS)
 def test_every_cell_with_a_fed_context(cell: str, score: str, moves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     more = {"encoder__width": 12} if score in ("dot", "scaled") else {}
-    more |= {"decoder__attention__moves": moves, "decoder__attention__score": score}
+    more |= {"decoder__attention__location_aware": moves, "decoder__attention__score": score}
     model = model_of(encoder__cell=cell, decoder__cell=cell, **more)
     looks, looking = [], fused.looking
     monkeypatch.setattr(fused, "looking", lambda *given: looks.append(1) or looking(*given))

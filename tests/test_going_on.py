@@ -11,7 +11,7 @@ import pytest
 
 from test_resume import assert_same_run, write_pairs
 from weft.core.errors import Interrupted
-from weft.learn.report import Quiet
+from weft.runs.report import Quiet
 
 SMALL = {
     **{f"{part}.width": 32 for part in ("embed", "encoder", "decoder")},

@@ -13,13 +13,13 @@ import weft as package
 from conftest import SMALL
 from weft.choose import choose
 from weft.core.pair import Pair
-from weft.data import relation
 from weft.data.corpus import Corpus
-from weft.data.invent import invented, kept_letters, stretches, with_invented
 from weft.data.prepare import Files, Prepared
-from weft.data.relation import Related, Relation, copied, in_order
 from weft.data.survey import Survey, survey
-from weft.learn.report import Quiet
+from weft.data.text import relation
+from weft.data.text.augment import invented, kept_letters, stretches, with_invented
+from weft.data.text.relation import Related, Relation, copied, in_order
+from weft.runs.report import Quiet
 from weft.settings import compose
 
 VERBS = [Pair(stem + "en", f"ge{stem}t", features=("V", "PST")) for stem in ("spiel", "frag", "such", "lach", "mach")]
@@ -63,7 +63,7 @@ def test_real_pairs_are_repeated_until_they_are_a_fair_share() -> None:
 
 def test_a_run_learns_from_them_and_says_how_many_are_real(tmp_path: Path) -> None:
     words = [(f"{a}{b}{c}en", f"ge{a}{b}{c}t") for a in "bdfg" for b in "aeiou" for c in "klmnprst"]
-    settings = {**SMALL, "data.invented": 50, "data.unseen": "kin"}  # no pairs with hidden characters besides
+    settings = {**SMALL, "data.augmented": 50, "data.unseen": "nearest"}  # no pairs with hidden characters besides
     run = package.train(words, out=tmp_path / "run", steps=2, settings=settings, reporter=Quiet())
     facts = run.folder.read_facts()
     assert facts["invented_pairs"] == 50
@@ -151,7 +151,7 @@ def test_long_endings_are_no_less_copying_and_get_pairs_that_are_made_up() -> No
     found = survey([Pair(stem, f"{stem}{'LERIMIZDEN'[: 6 + i % 5]}") for i, stem in enumerate(stems)], 0)[0]
     assert found.relation.copied < 0.5 < 0.9 < found.relation.stem
     spec = compose(("autopilot", choose(found, {}).layer)).spec
-    assert (spec.data.invented, spec.decoder.attention.moves) == (4900, True)
+    assert (spec.data.augmented, spec.decoder.attention.location_aware) == (4900, True)
 
 
 def test_a_word_of_a_sentence_can_be_made_up() -> None:

@@ -17,19 +17,19 @@ import weft as package
 from commands import Weft, refused
 from conftest import SMALL, made_up_pairs
 from test_resume import command, finish, start, write_pairs
-from weft import training
 from weft.api import Run
 from weft.core.errors import WeftError, WentAstray
-from weft.learn.folder import RunFolder
 from weft.learn.loop import Trainer
-from weft.learn.report import Quiet
 from weft.learn.world import World
-from weft.members import SEEDS_APART, Among, Beside, Share, leave_out_those_behind, shares, spec_of
-from weft.opening import Ready
-from weft.serve.predictor import Predictor, best_weights
+from weft.predict.predictor import Predictor, best_weights
+from weft.runs import train as training
+from weft.runs.folder import RunFolder
+from weft.runs.job import Ready
+from weft.runs.members import SEEDS_APART, Among, Beside, Share, leave_out_those_behind, shares, spec_of
+from weft.runs.report import Quiet
 from weft.settings import compose
 
-MEMBERS = {**SMALL, "train.members": 3, "train.both_ways": False}
+MEMBERS = {**SMALL, "train.members": 3, "train.reversed_members": False}
 
 
 def same_weights(one: Path, other: Path) -> bool:
@@ -166,7 +166,7 @@ def test_a_model_of_several_that_fails_otherwise_ends_the_run(
 
 def _valid(run: Run) -> list[package.Pair]:
     from weft.data.prepare import Prepared
-    from weft.opening import files_of
+    from weft.runs.job import files_of
 
     return Prepared(files_of(run.spec.data, run.spec.data.pairs, ())).valid
 

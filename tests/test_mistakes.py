@@ -16,16 +16,17 @@ import pytest
 import weft as package
 from commands import Weft, refused
 from conftest import SMALL, made_up_pairs
-from weft import api, training
+from weft import api
 from weft.api import Run
 from weft.cli import demo
 from weft.core.errors import Interrupted, UserError
 from weft.core.pair import Pair
 from weft.data import prepare
 from weft.data.prepare import Files, Prepared, keep_given
-from weft.learn.folder import RunFolder
-from weft.learn.report import Quiet
-from weft.opening import Job
+from weft.runs import train as training
+from weft.runs.folder import RunFolder
+from weft.runs.job import Job
+from weft.runs.report import Quiet
 
 HIDE_CURSOR, SHOW_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
 

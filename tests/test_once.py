@@ -12,8 +12,8 @@ from weft.api import Run
 from weft.core.pair import Pair
 from weft.learn import validate
 from weft.learn.validate import Validator
+from weft.predict import predictor as serving
 from weft.search.decode import Plan, asked_once
-from weft.serve import predictor as serving
 
 WORDS = [source for source, _ in made_up_pairs(6, seed=9)]
 AGAIN = [WORDS[i] for i in (0, 1, 0, 2, 3, 1, 0, 4, 5, 5)]

@@ -12,8 +12,8 @@ from conftest import made_up_pairs
 from variants import CTC, STEPPING
 from weft.core.kinds import Batch
 from weft.learn.objectives import OBJECTIVES
-from weft.learn.report import Quiet
 from weft.nn.assemble import CELLS, assemble
+from weft.runs.report import Quiet
 from weft.settings import compose
 
 VARIANTS = {**STEPPING, **CTC}

@@ -11,17 +11,18 @@ from typing import Any, cast
 import pytest
 
 import weft as package
-from weft import race, training
 from weft.choose import choose, rivals
 from weft.core.errors import Interrupted, WeftError, WentAstray
 from weft.core.pair import Pair
-from weft.data.relation import Relation, copied_words
 from weft.data.survey import Survey, survey
-from weft.learn.folder import RunFolder
+from weft.data.text.relation import Relation, copied_words
 from weft.learn.loop import Trainer
-from weft.learn.report import Quiet
 from weft.learn.world import World
-from weft.opening import Ready
+from weft.runs import race
+from weft.runs import train as training
+from weft.runs.folder import RunFolder
+from weft.runs.job import Ready
+from weft.runs.report import Quiet
 from weft.settings import compose
 
 WORDS = ["value", "name", "field", "model", "form", "query", "index", "cache", "token", "header", "parser"]

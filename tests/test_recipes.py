@@ -158,8 +158,8 @@ def small(recipe: Any) -> Any:
     """The same with two of the variants, little data and outputs of a few symbols."""
     from dataclasses import replace
 
-    few = {"train.valid_pairs": 4, "data.hold_out": 0.05, "search.kind": "greedy", "search.longest_extra": 1}
-    few |= {"search.longest_ratio": 0.1}
+    few = {"train.valid_pairs": 4, "data.hold_out": 0.05, "search.kind": "greedy", "search.max_extra": 1}
+    few |= {"search.max_ratio": 0.1}
     studies = []
     for study in recipe.studies:
         names = list(study.variants)

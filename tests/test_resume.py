@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 
 from weft.core.errors import UserError, WeftError
 from weft.learn import checkpoint
-from weft.learn.report import Quiet
+from weft.runs.report import Quiet
 
 CLOCKS = {"seconds", "tokens_per_second", "effort", "spent", "limit"}
 SMALL = ["encoder.width=48", "decoder.width=48", "embed.width=48", "train.batch_tokens=256", "train.valid_pairs=60"]
@@ -243,12 +243,13 @@ def test_a_run_folder_that_is_removed_while_it_is_trained_in_is_told(
 
 
 def test_a_log_that_cannot_be_written_is_told(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.learn.report import Log
 
-    def full(self: Log, line: object) -> None:
+    from weft.runs.log import LogFile
+
+    def full(self: LogFile, line: object) -> None:
         raise OSError(28, "No space left on device", str(self.path))
 
-    monkeypatch.setattr(Log, "write", full)
+    monkeypatch.setattr(LogFile, "write", full)
     with pytest.raises(UserError) as caught:
         train(pairs, tmp_path / "run")
     assert "cannot be used any more: No space left on device" in caught.value.what
@@ -287,7 +288,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_weights(
 
 
 def test_a_run_folder_is_locked_while_in_use(pairs: Path, tmp_path: Path) -> None:
-    from weft.learn.folder import RunFolder
+    from weft.runs.folder import RunFolder
 
     train(pairs, tmp_path / "run", steps=5)
     with RunFolder(tmp_path / "run").locked(), pytest.raises(UserError, match="another process is training"):
@@ -343,7 +344,7 @@ def test_what_a_run_began_from_need_not_be_said_again(
     pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import weft
-    from weft import training
+    from weft.runs import train as training
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt

@@ -94,7 +94,7 @@ def sources(count: int, seed: int = 1, longest: int = 6) -> list[list[int]]:
 def plan(kind: str, **more: Any) -> Plan:
     """Outputs of at most as many symbols as the source has, and two more."""
     rules = more.pop("rules", Rules(first_symbol=FIRST))
-    return Plan(kind, **{"longest_ratio": 1.0, "longest_extra": 2, "rules": rules, **more})
+    return Plan(kind, **{"max_ratio": 1.0, "max_extra": 2, "rules": rules, **more})
 
 
 def found(model: Any, read: Sequence[Sequence[int]], how: Plan, **more: Any) -> list[list[Hypothesis]]:
@@ -298,7 +298,7 @@ def test_specials_and_marks_are_never_written(kind: str) -> None:
 @pytest.mark.parametrize(("ratio", "extra"), [(1.0, 2), (0.5, 1), (2.0, 0)])
 def test_each_line_has_its_own_length_limit(kind: str, ratio: float, extra: int) -> None:
     model, lines = Table(9, for_end=-20.0), sources(20)  # it does not want to end
-    how = plan(kind, longest_ratio=ratio, longest_extra=extra)
+    how = plan(kind, max_ratio=ratio, max_extra=extra)
     for source, ours in zip(lines, found(model, lines, how)):
         assert [len(h.ids) for h in ours] == [math.ceil(ratio * len(source)) + extra]
 
@@ -315,7 +315,7 @@ def test_outputs_end_before_the_limit_where_the_model_wants_to(kind: str) -> Non
 def test_a_forced_prefix_is_written_whatever_the_model_thinks(kind: str, prefix: tuple[int, ...]) -> None:
     model, lines = Table(10), sources(20)
     rules = Rules(first_symbol=FIRST, prefix=prefix)
-    ours = found(model, lines, plan(kind, rules=rules, longest_extra=4))
+    ours = found(model, lines, plan(kind, rules=rules, max_extra=4))
     assert all(h.ids[: len(prefix)] == prefix for hypotheses in ours for h in hypotheses)
     assert len({h.ids[len(prefix) :] for (h,) in ours}) > 5
     for source, (h,) in zip(lines, ours):
@@ -328,7 +328,7 @@ def test_what_would_change_a_prefix_does_not_follow_it(kind: str) -> None:
 
     def followers(joining: tuple[int, ...]) -> set[int]:
         rules = Rules(first_symbol=FIRST, prefix=(7, 5), joining=joining)
-        ours = found(model, lines, plan(kind, rules=rules, longest_extra=4))
+        ours = found(model, lines, plan(kind, rules=rules, max_extra=4))
         return {h.ids[2] for (h,) in ours if len(h.ids) > 2}
 
     assert followers(()) >= {FIRST + 1, FIRST + 2}
@@ -346,7 +346,7 @@ def test_no_ngram_is_written_twice(kind: str, size: int) -> None:
 
     def outputs(no_repeat: int) -> list[Hypothesis]:
         rules = Rules(first_symbol=FIRST, no_repeat=no_repeat)
-        return [h for ours in found(model, lines, plan(kind, rules=rules, longest_extra=12)) for h in ours]
+        return [h for ours in found(model, lines, plan(kind, rules=rules, max_extra=12)) for h in ours]
 
     assert any(twice(h.ids) for h in outputs(0))
     assert not any(twice(h.ids) for h in outputs(size))
@@ -386,7 +386,7 @@ def test_sampling_that_leaves_no_choice_is_greedy(how: dict[str, float]) -> None
 
 def drawn(model: Table, count: int, **how: Any) -> Counter[int]:
     """How often each symbol (or END) is the first of the output of one source."""
-    ours = texts(model, [[5]] * count, plan("sample", longest_ratio=1.0, longest_extra=0, **how))
+    ours = texts(model, [[5]] * count, plan("sample", max_ratio=1.0, max_extra=0, **how))
     return Counter(ids[0] if ids else END for ids in ours)
 
 
@@ -495,7 +495,7 @@ LINES = 60  # one by one they take most of the time of this file
 def test_a_prediction_does_not_depend_on_its_batch(family: str, kind: str) -> None:
     model, rng = real_model(family), random.Random(5)
     lines = [[rng.randrange(4, 20) for _ in range(rng.randint(1, 9))] for _ in range(LINES)]
-    how = Plan(kind, width=4, nbest=2 if kind == "beam" else 1, longest_ratio=1.0, longest_extra=3)
+    how = Plan(kind, width=4, nbest=2 if kind == "beam" else 1, max_ratio=1.0, max_extra=3)
     wanted = found(model, lines, how, batch_lines=1)
     assert len({h.ids for ours in wanted for h in ours}) > 10
     assert len({round(ours[0].score, 5) for ours in wanted}) > LINES // 4  # the source matters
@@ -511,7 +511,7 @@ def test_a_prediction_does_not_depend_on_its_batch(family: str, kind: str) -> No
 def test_a_real_models_beam_of_one_is_greedy(family: str) -> None:
     model, rng = real_model(family), random.Random(6)
     lines = [[rng.randrange(4, 20) for _ in range(rng.randint(1, 8))] for _ in range(30)]
-    one, best = (found(model, lines, Plan(kind, width=1, longest_ratio=1.0)) for kind in ("beam", "greedy"))
+    one, best = (found(model, lines, Plan(kind, width=1, max_ratio=1.0)) for kind in ("beam", "greedy"))
     assert [h.ids for (h,) in one] == [h.ids for (h,) in best]
 
 

@@ -10,8 +10,8 @@ import yaml
 
 from weft.core.errors import UserError, did_you_mean
 from weft.learn.budget import Budget, parse_seconds, rate_at
-from weft.learn.folder import FORMAT, RunFolder, differences
-from weft.opening import named_files
+from weft.runs.folder import FORMAT, RunFolder, differences
+from weft.runs.job import named_files
 from weft.settings import Composed, Layer, compose, flatten, implied_kind, merge, put, read_file, read_overrides
 from weft.spec import Spec, TransformerDecoder, TransformerEncoder
 
@@ -151,7 +151,7 @@ def read_value(text: str) -> Any:
 
 @pytest.mark.parametrize("key", [
     "train.budget_seconds", "train.epochs", "train.clip", "train.weight_decay", "search.temperature",
-    "search.longest_ratio",
+    "search.max_ratio",
 ])  # fmt: skip
 @pytest.mark.parametrize("value", ["nan", ".inf", "-.inf", "1e999"])
 def test_a_number_that_is_none_is_refused(key: str, value: str) -> None:
@@ -219,10 +219,10 @@ def test_a_score_without_weights_needs_equal_widths(score: str) -> None:
 
 
 def test_attention_that_moves_on_needs_its_context_fed() -> None:
-    error = complaint("decoder.attention.moves=true", "decoder.attention.feed=false")
-    assert "looks for all steps at once" in error.what
+    error = complaint("decoder.attention.location_aware=true", "decoder.attention.feed=false")
+    assert "all steps are computed at once" in error.what
     assert "decoder.attention.feed=true" in error.todo
-    assert made("decoder.attention.moves=true")
+    assert made("decoder.attention.location_aware=true")
 
 
 @pytest.mark.parametrize("bridge", ["bridge.kind=last", "bridge.give=every"])

@@ -15,11 +15,11 @@ from weft.api import Run
 from weft.choose import choose
 from weft.core.pair import UNKNOWN, Pair
 from weft.data.prepare import Files, Prepared
-from weft.data.relation import kept
-from weft.data.strangers import ONE_IN, STAND_INS, Strangers, with_hidden
 from weft.data.survey import survey
-from weft.data.tokens import LOST, encode_pairs, from_json, learn
-from weft.learn.report import Quiet
+from weft.data.text.relation import kept
+from weft.data.text.tokens import LOST, encode_pairs, from_json, learn
+from weft.data.text.unseen import ONE_IN, STAND_INS, Strangers, with_hidden
+from weft.runs.report import Quiet
 from weft.settings import compose
 
 KNOWN = frozenset("abcyeéIi")
@@ -40,12 +40,12 @@ KNOWN = frozenset("abcyeéIi")
     ],
 )
 def test_a_character_never_seen_is_read_as_its_kin(source: str, read: str) -> None:
-    assert Strangers("kin", KNOWN).hide(Pair(source, "x")) == Pair(read, "x")
+    assert Strangers("nearest", KNOWN).hide(Pair(source, "x")) == Pair(read, "x")
 
 
 def test_text_that_was_learned_in_parts_is_taken_apart() -> None:
     known = frozenset(unicodedata.normalize("NFD", "é"))
-    assert Strangers("kin", known).hide(Pair("é")).source == "e\u0301"
+    assert Strangers("nearest", known).hide(Pair("é")).source == "e\u0301"
 
 
 def test_what_is_carried_stands_in_the_output_again() -> None:
@@ -121,7 +121,7 @@ def test_rare_characters_decide_what_is_done() -> None:
         )
     )
     chosen = [choose(found, {}) for found in (spelled, lost, phones)]
-    assert [compose(("autopilot", one.layer)).spec.data.unseen for one in chosen] == ["carried", "kin", "kin"]
+    assert [compose(("autopilot", one.layer)).spec.data.unseen for one in chosen] == ["carried", "nearest", "nearest"]
     assert [why for key, _, why in chosen[0].reasons if key == "data.unseen"] == [
         "100% of rare characters stand in the target, beyond chance: those never seen are carried over"
     ]
@@ -134,10 +134,10 @@ def test_rare_characters_decide_what_is_done() -> None:
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        (["data.unseen=kin", "source.tokens=bytes"], ["data.unseen=kin", "source.tokens=bytes", "leave data.unseen"]),
+        (["data.unseen=nearest", "source.tokens=bytes"], ["data.unseen=nearest", "source.tokens=bytes", "leave"]),
         (["data.unseen=carried", "source.tokens=parts"], ["data.unseen=carried", "source.tokens=parts"]),
         (["data.unseen=carried", "target.tokens=words"], ["data.unseen=carried", "target.tokens=words"]),
-        (["data.unseen=copied"], ["data.unseen", "unknown", "kin", "carried"]),
+        (["data.unseen=copied"], ["data.unseen", "unknown", "nearest", "carried"]),
     ],
 )
 def test_what_cannot_be_done_about_strangers_is_refused(
@@ -184,16 +184,17 @@ def test_a_run_that_starts_from_another_does_about_strangers_as_that_did(
     done = package.train(path, out=tmp_path / "on", steps=2, init=copying.folder.path, reporter=Quiet())
     assert done.spec.data.unseen == "carried"
     again = ["train", path, "--steps", 2, "--out", "other", "--init", copying.folder.path]
-    refused(weft(*again, "--set", "data.unseen=kin"), "data.unseen=kin", "data.unseen=carried", "leave data.unseen out")
+    done = weft(*again, "--set", "data.unseen=nearest")
+    refused(done, "data.unseen=nearest", "data.unseen=carried", "leave data.unseen out")
 
 
 def test_hidden_pairs_are_in_the_corpus_and_only_where_they_are_wanted(tiny_pairs: Path) -> None:
     prepared = Prepared(Files((str(tiny_pairs),)))
     cut = ("characters", 0)
     sizes = {}
-    for way in ("unknown", "kin", "carried"):
+    for way in ("unknown", "nearest", "carried"):
         source, target = prepared.tokenisers(cut, cut, False, unseen=way)
         sizes[way] = len(prepared.corpus(source, target)), len(source), len(target)
-    assert sizes["unknown"] == sizes["kin"]
-    assert sizes["carried"][0] > sizes["kin"][0]
-    assert [a - b for a, b in zip(sizes["carried"][1:], sizes["kin"][1:])] == [len(STAND_INS)] * 2
+    assert sizes["unknown"] == sizes["nearest"]
+    assert sizes["carried"][0] > sizes["nearest"][0]
+    assert [a - b for a, b in zip(sizes["carried"][1:], sizes["nearest"][1:])] == [len(STAND_INS)] * 2

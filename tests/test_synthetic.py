@@ -12,7 +12,7 @@ import pytest
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
-from weft.data.synthetic import MOST, ORDERS, _draws, dates, split_by_target, write_tsv
+from weft.recipes.dates import MOST, ORDERS, _draws, dates, split_by_target, write_tsv
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from weft.api import Run
 from weft.core.errors import UserError
 from weft.core.kinds import Batch
 from weft.core.pair import END, SPECIALS, START, UNKNOWN, Pair
-from weft.data.tokens import from_json, learn, marks_of
-from weft.learn.report import Quiet
+from weft.data.text.tokens import from_json, learn, marks_of
+from weft.runs.report import Quiet
 
 PLACES = ["start", "end", "decoder"]
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -154,7 +154,7 @@ def test_a_line_does_not_depend_on_its_batch(run: Run) -> None:
         Pair("".join(rng.choices("abcdefX", k=rng.randint(1, 9))), tag=rng.choice(["same", "turn", "never"]))
         for _ in range(200)
     ]
-    plan = run.predictor.plan(run.search({"kind": "beam", "width": 3, "longest_extra": 2, "longest_ratio": 1.0}))
+    plan = run.predictor.plan(run.search({"kind": "beam", "width": 3, "max_extra": 2, "max_ratio": 1.0}))
     alone = run.predictor.predict(pairs, plan, batch_lines=1)
     order = rng.sample(range(200), 200)
     for batch_lines in (7, 200):

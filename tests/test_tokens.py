@@ -12,7 +12,7 @@ import pytest
 from weft.core.errors import UserError
 from weft.core.pair import SPECIALS, UNKNOWN, Pair
 from weft.data.prepare import Files, Prepared
-from weft.data.tokens import LOST, Tokeniser, from_json, learn, marks_of
+from weft.data.text.tokens import LOST, Tokeniser, from_json, learn, marks_of
 
 KINDS = ["characters", "bytes", "words", "bpe", "unigram", "parts"]
 AWKWARD = [

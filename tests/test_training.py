@@ -18,10 +18,10 @@ from weft.core.errors import UserError, WeftError
 from weft.core.kinds import Batch
 from weft.core.pair import END
 from weft.learn.optimise import adamw, put_rate
-from weft.learn.report import Plain, Quiet, worth_telling
-from weft.learn.room import check_room
 from weft.learn.validate import Validator
 from weft.nn.assemble import assemble
+from weft.runs.memory import check_room
+from weft.runs.report import Plain, Quiet, worth_telling
 from weft.settings import compose
 from weft.spec import CellName, PositionName, ScoreName, Search
 
@@ -131,7 +131,7 @@ def test_bfloat16_trains_to_finite_weights(tmp_path: Path) -> None:
 
 
 def test_a_budget_of_time_ends_annealed_after_the_most_passes(tmp_path: Path) -> None:
-    settings = {**SMALL, "train.batch_tokens": 32, "train.most_passes": 1, "train.members": 1}
+    settings = {**SMALL, "train.batch_tokens": 32, "train.max_epochs": 1, "train.members": 1}
     run = weft.train(pairs(200), out=tmp_path / "run", budget=100, settings=settings, reporter=Quiet())
     reports = [line for line in log(run) if line["kind"] == "report"]
     assert (reports[-1]["epoch"], reports[-1]["share"]) == (1, 1)
@@ -263,7 +263,7 @@ def test_validation_cuts_what_goes_on_long_after_its_target(tmp_path: Path) -> N
     with torch.no_grad():
         predictor.model.head.bias[END] -= 50  # it never ends
     valid = Validator.of(rows, predictor.source, predictor.target, 500)
-    plan = predictor.plan(Search(kind="greedy", longest_extra=60))
+    plan = predictor.plan(Search(kind="greedy", max_extra=60))
     whole, cut = (valid.evaluate(predictor.model, plan, predictor.device, cut=cut) for cut in (False, True))
     assert all(len(output) > 60 for output in whole.outputs)
     assert [len(o) for o in cut.outputs] == [math.ceil(1.5 * len(row.target)) + 5 for row in rows]

@@ -35,7 +35,7 @@ RECURRENT: Choices = {
     "heads": [1, 2],
     "query": ["after", "before"],
     "feed": [True, False],
-    "moves": [False, True],
+    "location_aware": [False, True],
     "join": list(JOINS),
     "bridge": list(BRIDGES),
     "give": ["first", "every", "none"],
@@ -107,7 +107,7 @@ def recurrent_tree(row: Row) -> Layer:
         "reverse": row["reverse"],
         **RECURRENT_LAYERS[row["encoder layers"]],
     }
-    names = ("score", "weigh", "project", "heads", "query", "feed", "moves", "join")
+    names = ("score", "weigh", "project", "heads", "query", "feed", "location_aware", "join")
     look = {name: row[name] for name in names} if row["score"] != "none" else {"score": "none", "feed": row["feed"]}
     decoder = {"kind": "recurrent", "cell": row["cell"], "width": 16, "attention": look}
     return layer(

@@ -16,7 +16,7 @@ import weft
 from weft import Pair
 from weft.core import memory
 from weft.core.kinds import END
-from weft.serve.ctranslate2 import Translator
+from weft.predict.engines import Translator
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def translator(options: argparse.Namespace) -> Callable[[list[str]], list[str]]:
     search = {"kind": "greedy"} if options.beam == 1 else {"kind": "beam", "width": options.beam}
     plan = predictor.plan(run.search(search))
     if options.length is not None:
-        plan = replace(plan, longest_ratio=0.0, longest_extra=options.length)
+        plan = replace(plan, max_ratio=0.0, max_extra=options.length)
         never_end(predictor.model)
 
     def translate(lines: list[str]) -> list[str]:

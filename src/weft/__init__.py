@@ -26,19 +26,19 @@ __all__ = [
 
 if TYPE_CHECKING:
     from weft.api import Evaluation, Run, load, train
+    from weft.compare.compare import Compared, compare_settings
     from weft.core.errors import UserError, WeftError
     from weft.core.pair import Pair
-    from weft.grid.compare import Compared, compare_settings
-    from weft.serve.predictor import Prediction
+    from weft.predict.predictor import Prediction
 
 _HOMES = {
     "train": "weft.api",
     "load": "weft.api",
     "Run": "weft.api",
     "Evaluation": "weft.api",
-    "compare_settings": "weft.grid.compare",
-    "Compared": "weft.grid.compare",
-    "Prediction": "weft.serve.predictor",
+    "compare_settings": "weft.compare.compare",
+    "Compared": "weft.compare.compare",
+    "Prediction": "weft.predict.predictor",
     "Pair": "weft.core.pair",
     "UserError": "weft.core.errors",
     "WeftError": "weft.core.errors",

@@ -15,18 +15,19 @@ from typing import Any, Literal
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
+from weft.core.reporting import Reporter
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import keep_given
 from weft.learn.budget import parse_seconds
-from weft.learn.folder import RunFolder
-from weft.learn.report import Log, Reporter
-from weft.learn.report import reporter as speaking_reporter
-from weft.opening import Job, named_files
+from weft.predict.predictor import Prediction, Predictor
+from weft.runs.folder import RunFolder
+from weft.runs.job import Job, named_files
+from weft.runs.log import LogFile
+from weft.runs.report import reporter as speaking_reporter
+from weft.runs.train import run_job
 from weft.score.metrics import signatures
-from weft.serve.predictor import Prediction, Predictor
 from weft.settings import Layer, compose, put, read_file, read_overrides
 from weft.spec import Search, Spec
-from weft.training import run_job
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class Run:
 
 
 def _final_line(folder: RunFolder) -> dict[str, Any]:
-    line = Log(folder.log).last()
+    line = LogFile(folder.log).last()
     return line if line.get("kind") == "final" else {}
 
 
@@ -203,7 +204,7 @@ def train(
 
     With nothing but pairs it looks at the data and chooses for itself. `settings` are dotted keys, as a mapping
     (`{"decoder.cell": "gru"}`) or as `--set` takes them (`["decoder.cell=gru"]`). `budget` is "10m" or seconds.
-    Progress goes to stderr; `reporter=weft.learn.report.Quiet()` says nothing.
+    Progress goes to stderr; `reporter=weft.runs.report.Quiet()` says nothing.
     """
     files, valid_files, columns = given_data(pairs, valid, source, target, features, tag)
     given = {

@@ -20,6 +20,16 @@ from weft.spec import Spec
 
 Layer = dict[str, Any]
 LENGTHS = ("budget_seconds", "steps", "epochs")  # of training
+RENAMED = {  # settings of earlier versions, which run folders and settings files may still hold
+    "data.invented": "data.augmented",
+    "data.frequency": "data.repeat_power",
+    "decoder.attention.moves": "decoder.attention.location_aware",
+    "train.most_passes": "train.max_epochs",
+    "train.both_ways": "train.reversed_members",
+    "search.longest_ratio": "search.max_ratio",
+    "search.longest_extra": "search.max_extra",
+}
+RENAMED_VALUES = {("data.unseen", "kin"): "nearest"}
 
 
 class Clash(UserError):
@@ -125,7 +135,8 @@ def merge(*layers: Mapping[str, Any]) -> Layer:
     """One nested dictionary of all, the later over the earlier."""
     merged: Layer = {}
     for layer in layers:
-        _drop_other_lengths(_nested(dict(layer)), merged)
+        layer = _nested(dict(layer))
+        _drop_other_lengths(layer, merged)
         for key, value in flatten(layer):
             put(merged, key, value)
     return merged
@@ -152,10 +163,11 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _nested(layer: Layer) -> Layer:
-    """The layer with dotted keys as branches."""
+    """Return the layer with dotted keys as branches, and settings of earlier versions under their names of today."""
     nested: Layer = {}
     for key, value in flatten(layer):
-        put(nested, key, value)
+        key = RENAMED.get(key, key)
+        put(nested, key, RENAMED_VALUES.get((key, value), value) if isinstance(value, str) else value)
     return nested
 
 

@@ -2,7 +2,7 @@
 
 The text under a field is its help, on the command line and in the documentation. The names of parts are checked here;
 `nn/assemble.py` turns each into a class, and a test holds the two lists together. How settings are put together from
-a file, `--set` and the autopilot is in `settings.py`; which of them go together, in `fitting.py`.
+a file, `--set` and the autopilot is in `settings.py`; which of them go together, in `compatibility.py`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Data(Part):
     """Where the tag stands: before the source, after it, or as the first symbol that the decoder reads."""
     hold_out: Share = 0.05
     """The share of the training pairs kept aside for validation when no file is given (at most 1,000 pairs)."""
-    invented: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    augmented: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     """Pairs to make up from the training pairs: what a source and its target share gets other letters in both."""
-    frequency: Annotated[float, Field(ge=0, le=1)] = 1.0
+    repeat_power: Annotated[float, Field(ge=0, le=1)] = 1.0
     """A source that n rows have is learned from n to this power times in a pass, its rows by chance; 1: every row."""
-    unseen: Literal["unknown", "kin", "carried"] = "unknown"
-    """Characters of a source that training never had: unknown, read as kin (ÿ as y), or carried over as they are."""
+    unseen: Literal["unknown", "nearest", "carried"] = "unknown"
+    """Characters that training never saw: unknown, read as the nearest one (ÿ as y), or carried over to the output."""
     on_bad_line: Literal["stop", "skip"] = "stop"
     """What a row that cannot be used does (--on-bad-line)."""
     longest: Count = 20_000
@@ -163,7 +163,7 @@ class Attention(Part):
     """Look with the state after the step, or with the one before it."""
     feed: bool = True
     """Give the context to the next step's input; with query=before, to this step's."""
-    moves: bool = False
+    location_aware: bool = False
     """Scores also depend on where it looked at the step before: it learns how attention moves along the source."""
     join: Literal["concat", "gate"] = "concat"
     """How state and context become the output: a layer on both, or a gate between them."""
@@ -248,7 +248,7 @@ class Train(Part):
     """Updates to make instead (--steps)."""
     epochs: Annotated[float, Field(gt=0)] | None = None
     """Passes over the data to make instead (--epochs)."""
-    most_passes: Annotated[float, Field(ge=0)] = 0.0
+    max_epochs: Annotated[float, Field(ge=0)] = 0.0
     """Of a budget of time: the most passes over the data that a model makes; 0: as many as there is time for."""
     batch_tokens: Annotated[int, Field(ge=16)] = 4096
     """The most symbols a batch holds on its longer side, padding included."""
@@ -278,7 +278,7 @@ class Train(Part):
     """The most validation pairs that are decoded each time, evenly spread."""
     members: Annotated[int, Field(ge=1, le=64)] = 1
     """How many models are trained, with different seeds, to predict together; a budget of time is shared by all."""
-    both_ways: bool = False
+    reversed_members: bool = False
     """Of several models, every second writes the other way round (decoder.reverse); what both find likely is said."""
     seed: Annotated[int, Field(ge=0)] = 1
     """The seed of everything random."""
@@ -317,9 +317,9 @@ class Search(Part):
     """Sampling: the seed."""
     no_repeat: Annotated[int, Field(ge=0)] = 0
     """No n-gram of this size twice in an output; 0: no rule."""
-    longest_ratio: Annotated[float, Field(gt=0)] = 2.0
+    max_ratio: Annotated[float, Field(gt=0)] = 2.0
     """An output has at most this many symbols for each of the source …"""
-    longest_extra: Annotated[int, Field(ge=1)] = 20
+    max_extra: Annotated[int, Field(ge=1)] = 20
     """… and so many more."""
 
 
@@ -361,7 +361,7 @@ class Spec(Part):
     @model_validator(mode="after")
     def _fits_together(self) -> Spec:
         """Combinations that make no sense are refused, both settings named, with the way out."""
-        from weft import fitting  # which knows these classes
+        from weft import compatibility  # which knows these classes
 
-        fitting.check(self)
+        compatibility.check(self)
         return self

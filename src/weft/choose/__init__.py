@@ -17,7 +17,7 @@ from weft.choose.pace import Pace, Typical, remembered
 from weft.core.errors import UserError
 from weft.core.machine import Speed
 from weft.data.survey import SideSurvey, Survey
-from weft.data.tokens import SUBWORDS
+from weft.data.text.tokens import SUBWORDS
 from weft.settings import Layer, compose, flatten, implied_kind, merge
 from weft.spec import SPELLED
 
@@ -254,17 +254,17 @@ def _handing_over(choices: Choices, given: Mapping[str, Any], survey: Survey, ty
     copied = rows.most_copied(survey)
     if copied >= cutting.COPIED and typical.lengths[1] >= LONG and "attention" not in given.get("decoder", {}):
         why = f"{copied:.0%} of a source or a target is copied, beyond chance: attention learns to move on"
-        choices.set("decoder.attention.moves", True, why)
+        choices.set("decoder.attention.location_aware", True, why)
 
 
 def _both_ways(choices: Choices, given: Mapping[str, Any]) -> None:
     """Of several models every second writes from the end (docs/LOG.md, "Both ways"): a beam can ask both ways."""
     train = {**choices.layer.get("train", {}), **given.get("train", {})}
-    decided = "both_ways" in train or "reverse" in given.get("decoder", {})
+    decided = "reversed_members" in train or "reverse" in given.get("decoder", {})
     by_beam = given.get("search", {}).get("kind", "beam") == "beam"
     if train.get("members", 1) > 1 and by_beam and not decided:
         why = "models that write from the start and from the end go wrong at different places"
-        choices.set("train.both_ways", True, why)
+        choices.set("train.reversed_members", True, why)
 
 
 def _widths(given: Mapping[str, Any], width: int) -> Layer:

@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.choose.choices import Choices, by_ctc
 from weft.data.survey import SideSurvey, Survey
-from weft.data.tokens import SUBWORDS, composed, taken_apart
+from weft.data.text.tokens import SUBWORDS, composed, taken_apart
 from weft.spec import SPELLED
 
 CUT: dict[str, Callable[[str], bytes | str]] = {"bytes": str.encode, "parts": taken_apart}

@@ -10,7 +10,7 @@ from weft.choose.cutting import COPIED, length, long, parts_of
 from weft.choose.pace import Typical
 from weft.core.pair import SPECIALS
 from weft.data.survey import FEWEST_PAIRS, Survey
-from weft.data.tokens import MOST_LISTED
+from weft.data.text.tokens import MOST_LISTED
 from weft.spec import SPELLED, Side
 
 MOST_MARKS = 32  # of a line
@@ -51,7 +51,7 @@ def typical(choices: Choices, survey: Survey, sides: list[str], given: Mapping[s
 
 def invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any]) -> int:
     """Pairs that are made up where there are too few to learn copying from; how many."""
-    asked = given.get("data", {}).get("invented")
+    asked = given.get("data", {}).get("augmented")
     if asked is not None:
         return int(asked)
     copied = most_copied(survey)
@@ -63,7 +63,7 @@ def invent(choices: Choices, survey: Survey, sides: list[str], given: Mapping[st
         return 0
     count = FEW - survey.pairs
     why = f"{survey.pairs:,} pairs, and {copied:.0%} of a source or a target is copied, beyond chance"
-    choices.set("data.invented", count, why)
+    choices.set("data.augmented", count, why)
     return count
 
 
@@ -78,8 +78,9 @@ def even(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
     A pass is shorter then, but a model needs as many updates: how many passes there is time for is told of all rows.
     """
     again = survey.relation.again
-    if again >= AGAIN and "frequency" not in given.get("data", {}):
-        choices.set("data.frequency", EVEN, f"{again:.0%} of the rows repeat others: rare sources have more to teach")
+    if again >= AGAIN and "repeat_power" not in given.get("data", {}):
+        why = f"{again:.0%} of the rows repeat others: rare sources have more to teach"
+        choices.set("data.repeat_power", EVEN, why)
 
 
 def unseen(choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any]) -> None:
@@ -91,7 +92,7 @@ def unseen(choices: Choices, survey: Survey, sides: list[str], given: Mapping[st
         why = f"{kept:.0%} of rare characters stand in the target, beyond chance: those never seen are carried over"
         choices.set("data.unseen", "carried", why)
     else:
-        choices.set("data.unseen", "kin")
+        choices.set("data.unseen", "nearest")
 
 
 def validation(choices: Choices, typical: Typical, seconds: float) -> None:
@@ -104,5 +105,5 @@ def limits(choices: Choices, survey: Survey, sides: list[str]) -> None:
     """How long an output may be: half as much again as the longest training target for its source."""
     source, target = (length(found, kind) for found, kind in zip((survey.source, survey.target), sides))
     spread = survey.longest_ratio / max(1e-6, survey.target.mean / max(1.0, survey.source.mean))
-    choices.set("search.longest_ratio", round(max(1.0, 1.5 * target / max(1.0, source) * min(spread, 4.0)), 2))
-    choices.set("search.longest_extra", 20)
+    choices.set("search.max_ratio", round(max(1.0, 1.5 * target / max(1.0, source) * min(spread, 4.0)), 2))
+    choices.set("search.max_extra", 20)

@@ -93,15 +93,15 @@ def members(choices: Choices, family: Family, cores: int, each: Callable[[int], 
 
 def enough(choices: Choices, given: Mapping[str, Any], seconds: float, each: Callable[[int], float | None]) -> None:
     """No model goes over the data more often than it can gain from, however much time there is."""
-    if "most_passes" in given.get("train", {}):
+    if "max_epochs" in given.get("train", {}):
         return
-    choices.set("train.most_passes", MOST_PASSES)
+    choices.set("train.max_epochs", MOST_PASSES)
     members = {**choices.layer.get("train", {}), **given.get("train", {})}.get("members", 1)
     passes = each(int(members))
     if passes is not None and passes > 1.1 * MOST_PASSES:
         choices.notes.append(
             f"{MOST_PASSES:.0f} passes over the data are all that a model can use: this may end after about "
-            f"{_clock(seconds * MOST_PASSES / passes)} of {_clock(seconds)} (train.most_passes=0: after all)"
+            f"{_clock(seconds * MOST_PASSES / passes)} of {_clock(seconds)} (train.max_epochs=0: after all)"
         )
 
 

@@ -79,8 +79,8 @@ def compare(
         --valid dev.tsv --budget 2Mtokens --seeds 2 --match-parameters
     """
     from weft.cli.train import command_line
-    from weft.grid.compare import compare_settings
-    from weft.grid.rank import HOW
+    from weft.compare.compare import compare_settings
+    from weft.compare.rank import HOW
 
     done = compare_settings(
         tuple(pairs),

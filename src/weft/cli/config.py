@@ -28,7 +28,7 @@ def show(
     from weft.settings import compose, flatten, read_file, read_overrides
 
     if what is not None and what.is_dir():
-        from weft.learn.folder import RunFolder
+        from weft.runs.folder import RunFolder
 
         folder = RunFolder(what)
         own, said = folder.read_spec().model_dump(mode="json"), folder.read_choices()["origins"]

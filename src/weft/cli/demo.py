@@ -35,9 +35,9 @@ def demo(
     from weft.api import train
     from weft.cli.train import command_line
     from weft.core.errors import Interrupted, UserError
-    from weft.data.synthetic import dates, split_by_target, write_tsv
-    from weft.learn.folder import RunFolder
-    from weft.learn.report import reporter
+    from weft.recipes.dates import dates, split_by_target, write_tsv
+    from weft.runs.folder import RunFolder
+    from weft.runs.report import reporter
 
     data = out.with_name(f"{out.name}-data")
     if data.exists() and not (data / ABOUT).exists():

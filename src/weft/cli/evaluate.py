@@ -45,7 +45,7 @@ def evaluate(
     from weft.api import Run, load
     from weft.core import memory
     from weft.data.pairs import Columns, Reading, read_pairs
-    from weft.learn.report import finite
+    from weft.runs.log import finite
 
     search = search_changes(beam, greedy, False, {})
     loaded, other = load(run, *(with_ or ())), None if against is None else load(against)

@@ -26,8 +26,8 @@ def export(
     """
     from weft.api import load
     from weft.export import ctranslate2
-    from weft.learn.folder import refuse_strangers
-    from weft.serve.ctranslate2 import FOLDER
+    from weft.predict.engines import FOLDER
+    from weft.runs.folder import refuse_strangers
 
     if to != "ctranslate2":
         raise typer.BadParameter(f"'{to}' is not an engine that Weft exports to; it is ctranslate2", param_hint="--to")

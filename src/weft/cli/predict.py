@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from weft.api import Run
     from weft.core.errors import UserError
     from weft.core.pair import Pair
+    from weft.predict.engines import Shown
+    from weft.predict.predictor import Prediction
     from weft.search.decode import Plan
-    from weft.serve.ctranslate2 import Shown
-    from weft.serve.predictor import Prediction
 
     Chunk = tuple[list[Pair], UserError | None]
 
@@ -72,7 +72,7 @@ def predict(
     from weft.data.files import opened
     from weft.data.formats import kind_of
     from weft.data.pairs import read_inputs
-    from weft.serve import ctranslate2
+    from weft.predict import engines
 
     if engine not in ("auto", "torch", "ctranslate2"):
         raise typer.BadParameter(f"'{engine}' is not one of auto, torch, ctranslate2", param_hint="--engine")
@@ -94,7 +94,11 @@ def predict(
     if nbest > 1 and search.kind == "greedy":
         raise UserError("greedy search finds one output", f"--nbest {nbest}", "use --beam or --sample for several")
     plan = loaded.predictor.plan(search, nbest, prefix)
-    loaded.predictor.engine = ctranslate2.pick(engine, loaded.folder, loaded.predictor, plan, SHOWN[format])
+    if engines.is_wanted(engine, loaded.folder, loaded.predictor, plan, SHOWN[format]):
+        from weft.export.ctranslate2 import refresh
+
+        refresh(loaded.folder, loaded.predictor)
+        loaded.predictor.engine = engines.opened(engine, loaded.folder, loaded.predictor, SHOWN[format])
     inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest)
     size = 1 if file == "-" and sys.stdin.isatty() else CHUNK
     done = _answer(loaded, _chunks(inputs, size), plan, format, plain=kind_of(file) == "")

@@ -6,7 +6,8 @@ from typing import Any
 
 from weft.api import Run
 from weft.cli import common
-from weft.learn.report import Log, clock, worth_telling
+from weft.runs.log import LogFile
+from weft.runs.report import clock, worth_telling
 
 
 def of_all(final: dict[str, Any]) -> str:
@@ -16,7 +17,7 @@ def of_all(final: dict[str, Any]) -> str:
 
 
 def summarise(run: Run) -> None:
-    final = Log(run.folder.log).last()
+    final = LogFile(run.folder.log).last()
     rows = [list(scored) for scored in worth_telling(final).items()]
     rows.append(["loss", f"{final['loss']:.3f}" if final.get("loss") is not None else "—"])
     models = final.get("models", 1)

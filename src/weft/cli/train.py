@@ -68,7 +68,7 @@ def train(
     """
     from weft.api import train as train_run
     from weft.cli.summary import summarise
-    from weft.learn.report import Quiet, reporter
+    from weft.runs.report import Quiet, reporter
 
     speaks = is_first_process()
     run = train_run(

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from weft.core.pair import END, Pair
 from weft.data.batches import Plan, Thinning, plan
-from weft.data.tokens import Tokeniser, encode_pairs
+from weft.data.text.tokens import Tokeniser, encode_pairs
 
 if TYPE_CHECKING:
     from weft.core.kinds import Batch
@@ -130,10 +130,10 @@ class Corpus:
         return needed <= self.source_lengths
 
     def epoch(
-        self, number: int, batch_tokens: int, seed: int, *, aligned: bool = False, frequency: float = 1.0
+        self, number: int, batch_tokens: int, seed: int, *, aligned: bool = False, repeat_power: float = 1.0
     ) -> Plan:
-        """The batches of one pass; where `frequency` is not 1, rows with the same source (marks included) share it."""
-        thinning = None if frequency == 1 else Thinning(self._sources, frequency)
+        """Return the batches of one epoch; `repeat_power` is the setting of that name."""
+        thinning = None if repeat_power == 1 else Thinning(self._sources, repeat_power)
         return plan(*self.lengths(aligned), batch_tokens, seed, number, thinning)
 
     @cached_property

@@ -21,14 +21,14 @@ from typing import Any, Literal
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
-from weft.data import invent, strangers
 from weft.data.corpus import Corpus, is_corpus, write_corpus
 from weft.data.files import size_of
 from weft.data.formats import kind_of
 from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
-from weft.data.strangers import STAND_INS
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, Survey, place, survey
-from weft.data.tokens import Tokeniser, from_json, learn
+from weft.data.text import augment, unseen
+from weft.data.text.tokens import Tokeniser, from_json, learn
+from weft.data.text.unseen import STAND_INS
 
 FORMAT = 10
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
@@ -182,15 +182,15 @@ class Prepared:
     def corpus(self, source: Tokeniser, target: Tokeniser, invented: int = 0) -> Corpus:
         """The training pairs, encoded, and so many that are made up from them; of some, characters are hidden."""
         carried = source.unseen == "carried"
-        ways = [*([invented, invent.WAY] if invented else []), *([strangers.WAY] if carried else [])]
+        ways = [*([invented, augment.WAY] if invented else []), *([unseen.WAY] if carried else [])]
         folder = self.folder / f"corpus-{_digest([source.to_json(), target.to_json(), *ways])}"
         if is_corpus(folder):
             return Corpus(folder)
         pairs = self.training("encoding")
         if invented:
-            pairs = invent.with_invented(list(pairs), invented)
+            pairs = augment.with_invented(list(pairs), invented)
         try:
-            return write_corpus(strangers.with_hidden(pairs) if carried else pairs, source, target, folder)
+            return write_corpus(unseen.with_hidden(pairs) if carried else pairs, source, target, folder)
         except OSError as error:
             raise _unwritable(folder, error) from error
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from weft.core.pair import Pair
-from weft.data.relation import Related, Relation
-from weft.data.tokens import marks_of
+from weft.data.text.relation import Related, Relation
+from weft.data.text.tokens import marks_of
 
 DISTINCT_WORDS = 300_000  # beyond this many the number of distinct words is "many", and no longer counted
 ALL_ROWS, SOME_ROWS = 100_000, 16

@@ -8,9 +8,7 @@ CTranslate2 names symbols, Weft numbers them: a symbol's name is its own, with i
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,51 +19,29 @@ from torch import Tensor, nn
 
 from weft.core.errors import UserError
 from weft.core.pair import END, START, UNKNOWN
-from weft.data.tokens import Tokeniser
-from weft.learn.folder import TOKENISERS
 from weft.nn.decoders.transformer import TransformerDecoder
 from weft.nn.encoders import TransformerEncoder
 from weft.nn.heads import Tokens
 from weft.nn.model import Seq2Seq
 from weft.nn.multihead import Around, FeedForward, MultiHead
 from weft.nn.positions import Learned, NoPositions, Rotary, Sinusoid
-from weft.serve.predictor import Predictor
-from weft.spec import Spec
+from weft.predict.engines import (
+    FACTS,
+    FOLDER,
+    PLACES,
+    best_checkpoint,
+    exported_format,
+    is_fresh,
+    names_of,
+    the_package,
+    unknown_part,
+)
+from weft.predict.predictor import Predictor
+from weft.runs.folder import TOKENISERS, RunFolder
 
-PLACES = 2048  # positions in the tables; CTranslate2 takes no longer sequence
 FORMATS = ("float32", "int8", "int8_float32", "float16", "bfloat16", "int16")
-LIMITED = ("none", "sinusoid", "learned")  # the positions that are looked up there
-POSITIONS = ("none", "sinusoid", "learned", "rotary")
-FACTS = "weft.json"
 VOCABULARIES = tuple(f"{side}_vocabulary.json" for side in ("source", "target", "shared"))
 WRITTEN = ("model.bin", "config.json", *VOCABULARIES, *TOKENISERS, FACTS)
-
-
-def unknown_part(spec: Spec) -> tuple[str, str] | None:
-    """The first setting that CTranslate2 has nothing for, and what it would take instead; None where all is known."""
-    for side in ("encoder", "decoder"):
-        part: Any = getattr(spec, side)
-        if part.kind != "transformer":
-            return f"{side}.kind={part.kind}", "transformer"
-        if part.attention.score != "scaled":
-            return f"{side}.attention.score={part.attention.score}", "scaled"
-        if part.attention.weigh != "softmax":
-            return f"{side}.attention.weigh={part.attention.weigh}", "softmax"
-        if part.width != spec.embed.width:
-            return f"{side}.width={part.width} beside embed.width={spec.embed.width}", "the same width"
-    encoder, decoder = spec.encoder, spec.decoder
-    for name in ("width", "heads", "norm"):
-        if getattr(encoder, name) != getattr(decoder, name):
-            return f"decoder.{name}={getattr(decoder, name)}", f"the encoder's, {getattr(encoder, name)}"
-    if spec.embed.positions not in POSITIONS:
-        return f"embed.positions={spec.embed.positions}", ", ".join(POSITIONS)
-    if spec.backward:
-        return "decoder.reverse=true", "decoder.reverse=false"
-    if spec.head.kind != "tokens":
-        return f"head.kind={spec.head.kind}", "tokens"
-    if spec.data.tag is not None and spec.data.tag_at == "decoder":
-        return "data.tag_at=decoder", "start or end"
-    return None
 
 
 def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") -> Path:
@@ -102,29 +78,10 @@ def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") 
     return out
 
 
-def best_checkpoint(run: Path) -> str:
-    """The name of the run's best checkpoint."""
-    return (run / "best").resolve().name
-
-
-def is_installed() -> bool:
-    return find_spec("ctranslate2") is not None
-
-
-def the_package() -> Any:
-    try:
-        import ctranslate2
-    except ImportError as reason:
-        what = "CTranslate2 is not installed"
-        raise UserError(what, "--to ctranslate2, --engine ctranslate2", "pip install ctranslate2") from reason
-    return ctranslate2
-
-
-def names_of(tokeniser: Tokeniser) -> list[str]:
-    """Each symbol's name, with its number where several have one name."""
-    names = list(tokeniser.names)
-    often = Counter(names)
-    return [name if often[name] == 1 and name.strip() else f"{name}#{place}" for place, name in enumerate(names)]
+def refresh(folder: RunFolder, predictor: Predictor) -> None:
+    """Export a run into its own folder if it has no export, or one of older weights; the number format stays."""
+    if not is_fresh(folder):
+        export(predictor, folder.path, folder.path / FOLDER, exported_format(folder))
 
 
 def _spec(package: Any, model: Seq2Seq[Any]) -> Any:

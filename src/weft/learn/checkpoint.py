@@ -25,6 +25,7 @@ from weft.core.errors import UserError
 from weft.learn.progress import Progress
 
 FORMAT = 1
+FOLDER = "checkpoints"  # of a run
 WEIGHTS, OPTIMISER, PROGRESS = "weights.safetensors", "optimiser.safetensors", "progress.json"
 
 
@@ -129,7 +130,7 @@ def point(folder: Path, link: str, step: int) -> None:
     """Let RUN/best or RUN/last lead to a step's checkpoint; the change is at once or not at all."""
     aside = folder / f".{link}.part"
     aside.unlink(missing_ok=True)
-    aside.symlink_to(Path("checkpoints") / name_of(step))
+    aside.symlink_to(Path(FOLDER) / name_of(step))
     aside.replace(folder / link)
 
 

@@ -10,12 +10,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 import torch
 
 from weft.core.errors import Interrupted, WentAstray
+from weft.core.reporting import Log, Reporter
 from weft.data.batches import Plan
 from weft.data.corpus import Corpus
 from weft.learn import snapshot
@@ -24,11 +26,9 @@ from weft.learn.budget import Budget, rate_at
 from weft.learn.checkpoint import Checkpoint
 from weft.learn.effort import Effort, share_of_speed
 from weft.learn.feeding import Feeding
-from weft.learn.folder import RunFolder
 from weft.learn.objectives import OBJECTIVES
 from weft.learn.optimise import Average, adamw, put_rate, shorten
 from weft.learn.progress import Progress, Window
-from weft.learn.report import Log, Reporter
 from weft.learn.signals import Signals
 from weft.learn.snapshot import Snapshots
 from weft.learn.validate import Evaluation, Validator
@@ -51,12 +51,12 @@ class _Stopped(Exception):
 def epoch_of(corpus: Corpus, spec: Spec, number: int) -> Plan:
     """The batches of one pass over the data, as the settings have it."""
     aligned, train = spec.objective.kind == "ctc", spec.train
-    return corpus.epoch(number, train.batch_tokens, train.seed, aligned=aligned, frequency=spec.data.frequency)
+    return corpus.epoch(number, train.batch_tokens, train.seed, aligned=aligned, repeat_power=spec.data.repeat_power)
 
 
 def passes_to_epochs(corpus: Corpus, spec: Spec) -> float:
     """How many epochs have as many rows as the corpus: more than one where frequent sources are evened out."""
-    return 1.0 if spec.data.frequency == 1 else len(corpus) / max(1, len(epoch_of(corpus, spec, 0).rows))
+    return 1.0 if spec.data.repeat_power == 1 else len(corpus) / max(1, len(epoch_of(corpus, spec, 0).rows))
 
 
 class NotFinite(Exception):
@@ -73,13 +73,14 @@ class Trainer:
         corpus: Corpus,
         validator: Validator,
         greedy: Search,
-        folder: RunFolder,
+        path: Path,
+        log: Log,
         world: World,
         reporter: Reporter,
     ) -> None:
         self.spec, self.model, self.corpus, self.world, self.reporter = spec, model, corpus, world, reporter
         self.validator, self._greedy = validator.part(spec.train.valid_pairs), greedy
-        most = spec.train.most_passes * passes_to_epochs(corpus, spec) if spec.train.most_passes else 0.0
+        most = spec.train.max_epochs * passes_to_epochs(corpus, spec) if spec.train.max_epochs else 0.0
         self.budget = Budget(spec.train.seconds, spec.train.steps, spec.train.epochs, most)
         objective = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
         self.backward = Backward(model, objective, spec.train.precision, world.device)
@@ -88,9 +89,9 @@ class Trainer:
         self.average = Average(model, spec.train.average)
         self.effort = Effort(model, spec.train.precision)
         self.progress = Progress(processes=world.size)
-        self.log = Log(folder.log)
+        self.log = log
         self.signals = Signals()
-        self._snapshots = Snapshots(folder, world.first)
+        self._snapshots = Snapshots(path, world.first)
         self._plan: Plan | None = None
         self._mark = 0.0  # the clock when `progress.seconds` was brought up to date
         self._saved_at = 0.0
@@ -310,7 +311,7 @@ class Trainer:
             "best_score": progress.best_score,
             "seconds": round(progress.seconds, 2),
             "share": round(self.share, 4),
-            "examples": [[e.source, e.wanted, e.said] for e in found.examples(self.validator.pairs)],
+            "examples": [[e.source, e.wanted, e.output] for e in found.examples(self.validator.pairs)],
         }
 
     # saving and stopping --------------------------------------------------------------------------------------------
@@ -333,7 +334,7 @@ class Trainer:
         self._save()
         raise Interrupted(
             f"stopped at step {self.progress.step:,} as asked; everything is saved",
-            str(self._snapshots.folder.path),
+            str(self._snapshots.path),
             "go on with --resume",
         )
 
@@ -342,6 +343,6 @@ class Trainer:
         self._save()
         raise WentAstray(
             f"training stopped at step {self.progress.step:,}: {reason}; the last good weights are saved",
-            str(self._snapshots.folder.path),
+            str(self._snapshots.path),
             f"train again with a lower rate, such as --set train.rate={self.spec.train.rate / 4:g}",
         )

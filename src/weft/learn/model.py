@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.data.tokens import Tokeniser
+from weft.data.text.tokens import Tokeniser
 from weft.nn.assemble import assemble
 from weft.nn.heads import copied_as
 from weft.nn.model import Aligned, Seq2Seq

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +12,6 @@ from torch import Tensor, nn
 from weft.core.errors import UserError
 from weft.learn import checkpoint
 from weft.learn.checkpoint import Checkpoint
-from weft.learn.folder import RunFolder
 from weft.learn.optimise import Average
 from weft.learn.progress import Progress
 from weft.learn.world import World
@@ -91,8 +91,8 @@ def put_weights(weights: dict[str, Tensor], model: nn.Module) -> None:
 class Snapshots:
     """Saving into a run folder: the links, and which checkpoints stay (the last two, and the best as of each)."""
 
-    def __init__(self, folder: RunFolder, writes: bool) -> None:
-        self.folder, self._writes = folder, writes
+    def __init__(self, path: Path, writes: bool) -> None:
+        self.path, self._writes = path, writes
         self._stay: list[tuple[int, int]] = []  # (step, the best step as of then), newest last
 
     def restored(self, progress: Progress) -> None:
@@ -101,12 +101,12 @@ class Snapshots:
             self._remember(progress)
 
     def save(self, taken: Checkpoint) -> None:
-        checkpoint.save(self.folder.checkpoints, taken)
+        checkpoint.save(self.path / checkpoint.FOLDER, taken)
         self._remember(taken.progress)
 
     def _remember(self, progress: Progress) -> None:
         self._stay = [*(s for s in self._stay if s[0] < progress.step), (progress.step, progress.best_step)][-2:]
-        checkpoint.point(self.folder.path, "last", progress.step)
+        checkpoint.point(self.path, "last", progress.step)
         if progress.best_step >= 0:
-            checkpoint.point(self.folder.path, "best", progress.best_step)
-        checkpoint.prune(self.folder.checkpoints, {step for pair in self._stay for step in pair})
+            checkpoint.point(self.path, "best", progress.best_step)
+        checkpoint.prune(self.path / checkpoint.FOLDER, {step for pair in self._stay for step in pair})

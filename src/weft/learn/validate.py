@@ -11,24 +11,14 @@ import numpy as np
 import torch
 
 from weft.core.pair import Pair
-from weft.data.strangers import Strangers
-from weft.data.tokens import Tokeniser, encode_pairs
+from weft.core.reporting import Example
+from weft.data.text.tokens import Tokeniser, encode_pairs
+from weft.data.text.unseen import Strangers
 from weft.learn.forced import Forced
 from weft.nn.model import Model
 from weft.nn.packed import packed
 from weft.score.metrics import score
 from weft.search.decode import Plan, Searched, asked_once, decode
-
-
-@dataclass(frozen=True)
-class Example:
-    source: str
-    wanted: str
-    said: str
-
-    @property
-    def right(self) -> bool:
-        return self.wanted == self.said
 
 
 @dataclass(frozen=True)

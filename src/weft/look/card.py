@@ -69,7 +69,7 @@ def _sentence(spec: Spec) -> str:
 
 def _together(spec: Spec, final: Mapping[str, Any]) -> str:
     models = final.get("models", 1)
-    ways = ", some of which write from the end," if spec.train.both_ways else ","
+    ways = ", some of which write from the end," if spec.train.reversed_members else ","
     return "It has" if models == 1 else f"It is {models} such models{ways} which predict together, with"
 
 

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
-from weft.learn.report import Log
+from weft.runs.log import LogFile
 
 Row = dict[str, Any]
 
@@ -42,7 +42,7 @@ TRAIN, VALID, METRIC, INK, FAINT = "#6fa8d6", "#c4501b", "#1f5f99", "#222222", "
 
 def draw_curves(log: Path, path: Path, title: str = "") -> None:
     """Draw the curves of one run, 1200 × 450 dots."""
-    rows = Log(log).lines()
+    rows = LogFile(log).lines()
     reports, evaluations = _of_kind(rows, "report"), _of_kind(rows, "evaluation")
     figure = Figure(
         figsize=(12, 4.5),

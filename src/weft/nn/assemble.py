@@ -179,7 +179,7 @@ def _attention(part: RecurrentDecoderSpec, memory_width: int) -> Attention | Non
         return None
     parts = SCORES[look.score], WEIGHERS[look.weigh], PROJECTIONS[look.project]
     moves = BACKWARDS if part.reverse else ONWARDS
-    return Attention(part.width, memory_width, *parts, look.heads, moves if look.moves else None)
+    return Attention(part.width, memory_width, *parts, look.heads, moves if look.location_aware else None)
 
 
 def _recurrent_decoder(spec: Spec, part: RecurrentDecoderSpec, table: nn.Embedding) -> RecurrentDecoder:

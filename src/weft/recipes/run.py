@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from weft.compare.compare import Compared
+from weft.compare.page import markdown, other_tests
+from weft.compare.rank import HOW
 from weft.core.errors import UserError, did_you_mean
-from weft.grid.compare import Compared
-from weft.grid.page import markdown, other_tests
-from weft.grid.rank import HOW
-from weft.learn.folder import RunFolder, refuse_strangers
 from weft.recipes.book import RECIPES
 from weft.recipes.study import Options, Recipe, Study
+from weft.runs.folder import RunFolder, refuse_strangers
 
 PAGE = "README.md"
 AS_IT_IS = "This was seen with the recipe's own budget and seeds; the figures above were made with others."

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from weft.grid.compare import Compared
+    from weft.compare.compare import Compared
 
 Floats = npt.NDArray[np.float64]
 DRAWS = 2000

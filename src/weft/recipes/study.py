@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
-from weft.data.synthetic import write_tsv
+from weft.recipes.dates import write_tsv
 from weft.recipes.makers import Draw, distinct, key
 
 if TYPE_CHECKING:
-    from weft.grid.compare import Compared
-    from weft.grid.watch import Watcher
+    from weft.compare.compare import Compared
+    from weft.compare.watch import Watcher
 
 Settings = Mapping[str, Any]
 
@@ -62,7 +62,7 @@ class Study:
 
     def run(self, folder: Path, options: Options) -> Compared:
         """Into FOLDER/NAME, with its data in FOLDER/data/NAME."""
-        from weft.grid.compare import compare_settings  # torch, which a list of recipes need not wait for
+        from weft.compare.compare import compare_settings  # torch, which a list of recipes need not wait for
 
         files = self.data(folder / "data" / self.name)
         by_steps = options.steps is not None

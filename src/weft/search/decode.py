@@ -37,13 +37,13 @@ class Plan:
     top_p: float = 1.0
     seed: int = 1
     nbest: int = 1
-    longest_ratio: float = 2.0
-    longest_extra: int = 20
+    max_ratio: float = 2.0
+    max_extra: int = 20
     rules: Rules = field(default_factory=Rules)
 
     def longest(self, source: int) -> int:
         """The most symbols of an output for a source of so many."""
-        return math.ceil(self.longest_ratio * source) + self.longest_extra
+        return math.ceil(self.max_ratio * source) + self.max_extra
 
 
 def asked_once(asked: Sequence[Hashable], plan: Plan) -> list[list[int]]:

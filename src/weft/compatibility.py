@@ -1,0 +1,197 @@
+"""Which settings go together. What makes no sense is refused: both settings are named, with the way out.
+
+A message is `what; what to do`.
+"""
+
+from __future__ import annotations
+
+from weft.spec import (
+    SPELLED,
+    Attention,
+    Bridge,
+    Feeding,
+    NoDecoder,
+    Part,
+    RecurrentDecoder,
+    Spec,
+    Transformer,
+    TransformerDecoder,
+)
+
+
+def check(spec: Spec) -> None:
+    """Raises ValueError for the first thing that does not fit."""
+    if spec.data.tag_at != "start" and spec.data.tag is None:
+        raise ValueError(
+            f"data.tag_at={spec.data.tag_at} places a tag, but data.tag names no column; "
+            "give the tag's column with --tag, or leave data.tag_at out"
+        )
+    _check_unseen(spec)
+    _check_head(spec)
+    _check_bridge(spec)
+    _check_attention(spec)
+    _check_positions(spec)
+    _check_feeding(spec)
+    if spec.embed.shared and spec.source != spec.target:
+        raise ValueError(
+            "embed.shared=true needs source and target to be cut alike, but "
+            f"source={spec.source.tokens}/{spec.source.size} and target={spec.target.tokens}/{spec.target.size}; "
+            "make them equal or set embed.shared=false"
+        )
+
+
+def _check_unseen(spec: Spec) -> None:
+    sides = {"unknown": (), "nearest": ("source",), "carried": ("source", "target")}[spec.data.unseen]
+    fit = SPELLED if spec.data.unseen == "nearest" else ("characters",)
+    cut = {name: getattr(spec, name).tokens for name in sides}
+    other = [f"{name}.tokens={tokens}" for name, tokens in cut.items() if tokens not in fit]
+    if other:
+        raise ValueError(
+            f"data.unseen={spec.data.unseen} is about single characters, but {' and '.join(other)}; "
+            f"set {' and '.join(f'{name}.tokens=characters' for name in sides)}, or leave data.unseen out"
+        )
+
+
+def _check_head(spec: Spec) -> None:
+    alone = [spec.head.kind == "ctc", spec.objective.kind == "ctc", spec.decoder.kind == "none"]
+    if any(alone) and not all(alone):
+        raise ValueError(
+            f"head.kind={spec.head.kind}, objective.kind={spec.objective.kind} and decoder.kind={spec.decoder.kind} "
+            "do not go together: CTC is an encoder alone; set head.kind=ctc and leave the others out, or none of them"
+        )
+    if all(alone) and spec.data.tag_at == "decoder":
+        raise ValueError(
+            "data.tag_at=decoder with head.kind=ctc: no decoder reads the tag; set data.tag_at to start or end"
+        )
+    if all(alone) and spec.train.select == "accuracy":
+        raise ValueError(
+            "train.select=accuracy counts next symbols, and head.kind=ctc says none; choose exact, cer or loss"
+        )
+    if all(alone) and spec.train.members > 1:
+        raise ValueError(
+            f"train.members={spec.train.members} choose each next symbol together, and head.kind=ctc says none; "
+            "leave train.members out, or use head.kind=tokens"
+        )
+    idle = [name for name, part in (("bridge", Bridge()), ("feeding", Feeding())) if getattr(spec, name) != part]
+    if all(alone) and idle:
+        what = f"{' and '.join(idle)} would do nothing with head.kind=ctc, which has no decoder"
+        raise ValueError(f"{what}; leave out what is set of {' and '.join(idle)}")
+    unused = [f"search.{name}" for name in ("no_repeat", "length_penalty") if _differs(spec.search, name)]
+    if all(alone) and unused:
+        raise ValueError(
+            f"{' and '.join(unused)} cannot be followed with head.kind=ctc, which ranks outputs by their probability; "
+            "leave them out, or use head.kind=tokens"
+        )
+
+
+def _check_bridge(spec: Spec) -> None:
+    decoder = spec.decoder
+    if isinstance(decoder, TransformerDecoder) and spec.bridge != Bridge():
+        raise ValueError(
+            "bridge has no effect with decoder.kind=transformer, which sees the source by attention alone; "
+            "leave bridge out or set decoder.kind=recurrent"
+        )
+    if not isinstance(decoder, RecurrentDecoder):
+        return
+    if decoder.attention.score == "none" and (spec.bridge.kind == "zeros" or spec.bridge.give == "none"):
+        raise ValueError(
+            f"decoder.attention.score=none with bridge.kind={spec.bridge.kind}, bridge.give={spec.bridge.give} "
+            "leaves the decoder blind to the source; choose an attention score or another bridge"
+        )
+    if spec.bridge.kind == "zeros" and spec.bridge.give == "every":
+        raise ValueError(
+            "bridge.kind=zeros has nothing that bridge.give=every could give; "
+            "choose another bridge.kind, or leave bridge.give out"
+        )
+    if spec.bridge.kind in ("last", "mean") and spec.encoder.width != decoder.width:
+        raise ValueError(
+            f"bridge.kind={spec.bridge.kind} hands the encoder's state over as it is, but encoder.width="
+            f"{spec.encoder.width} and decoder.width={decoder.width}; make them equal or set bridge.kind=projected"
+        )
+
+
+def _check_attention(spec: Spec) -> None:
+    """Of a recurrent decoder."""
+    if not isinstance(spec.decoder, RecurrentDecoder):
+        return
+    look, own, memory = spec.decoder.attention, spec.decoder.width, spec.encoder.width
+    if look.score == "none":
+        _check_no_attention(look)
+        return
+    if look.score in ("dot", "scaled", "rbf", "cosine") and look.project == "none" and memory != own:
+        raise ValueError(
+            f"decoder.attention.score={look.score} compares states as they are, but encoder.width={memory} and "
+            f"decoder.width={own}; make them equal, set decoder.attention.project=linear, or use bilinear or additive"
+        )
+    if look.location_aware and not look.feed:
+        raise ValueError(
+            "decoder.attention.location_aware=true needs the attention of the step before, but with "
+            "decoder.attention.feed=false all steps are computed at once; "
+            "set decoder.attention.feed=true, or leave decoder.attention.location_aware out"
+        )
+    if own % look.heads or memory % look.heads:
+        raise ValueError(
+            f"decoder.attention.heads={look.heads} must divide encoder.width={memory} and decoder.width={own}; "
+            "choose a number that divides both"
+        )
+    if look.weigh == "exact" and (look.score != "rbf" or look.project != "none"):
+        raise ValueError(
+            f"decoder.attention.weigh=exact needs to know when query and key are equal, which decoder.attention.score="
+            f"{look.score} with decoder.attention.project={look.project} does not tell; set score=rbf and project=none"
+        )
+
+
+def _check_no_attention(look: Attention) -> None:
+    names = ("weigh", "project", "heads", "query", "location_aware", "join")
+    unused = [f"decoder.attention.{name}" for name in names if _differs(look, name)]
+    if unused:
+        raise ValueError(
+            f"decoder.attention.score=none makes {', '.join(unused)} mean nothing; leave it out, or choose a score"
+        )
+
+
+def _differs(part: Part, name: str) -> bool:
+    return bool(getattr(part, name) != type(part).model_fields[name].default)
+
+
+def _check_positions(spec: Spec) -> None:
+    transformers = [p for p in (spec.encoder, spec.decoder) if isinstance(p, Transformer)]
+    positions = spec.embed.positions
+    if positions in ("relative", "bucketed", "rotary", "alibi") and not transformers:
+        raise ValueError(
+            f"embed.positions={positions} acts within a Transformer's self-attention, but encoder.kind="
+            f"{spec.encoder.kind} and decoder.kind={spec.decoder.kind} have none; "
+            "set embed.positions to none, sinusoid, sinusoid-concat or learned"
+        )
+    for part in transformers if positions == "rotary" else []:
+        if part.width // part.heads % 2:
+            raise ValueError(
+                f"embed.positions=rotary needs an even width per head, but width={part.width} / heads={part.heads} "
+                f"is {part.width // part.heads}; choose fewer heads or embed.positions=sinusoid"
+            )
+    if positions == "sinusoid-concat" and min(_read_widths(spec)) < 4:
+        raise ValueError(
+            f"embed.positions=sinusoid-concat keeps a quarter of each vector for the place, and width "
+            f"{min(_read_widths(spec))} leaves no room; choose a width of 4 or more"
+        )
+
+
+def _read_widths(spec: Spec) -> list[int]:
+    """The widths of the vectors that encoder and decoder read."""
+    parts = (spec.encoder, spec.decoder)
+    return [p.width if isinstance(p, Transformer) else spec.embed.width for p in parts if not isinstance(p, NoDecoder)]
+
+
+def _check_feeding(spec: Spec) -> None:
+    feeding = spec.feeding
+    unused = [f"feeding.{name}" for name in ("schedule", "least") if _differs(feeding, name)]
+    if feeding.kind != "scheduled" and unused:
+        raise ValueError(
+            f"{' and '.join(unused)} belong to feeding.kind=scheduled, but feeding.kind={feeding.kind}; "
+            "set feeding.kind=scheduled, or leave them out"
+        )
+    if feeding.kind == "own" and feeding.token_dropout:
+        raise ValueError(
+            "feeding.token_dropout hides right symbols, but with feeding.kind=own the decoder reads none; "
+            "leave one of them out"
+        )

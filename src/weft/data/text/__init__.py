@@ -1,0 +1,1 @@
+"""What only text needs: tokenisers, unseen characters, augmentation, and how a target relates to its source."""

@@ -1,0 +1,343 @@
+"""Cutting text into symbols and putting it together again.
+
+Ids 0–3 are PAD, UNKNOWN, START and END; then come the marks (tags and features of the data), then the symbols of text.
+`words` are split at single spaces, so that even double spaces come back. `bpe` and `unigram` work on bytes (after
+Radford 2019), so every text can be written. What `characters`, their `parts` and `words` never saw becomes UNKNOWN,
+which is read like any symbol, is never written by a search, and shows as � when decoded; `strangers.py` has what else
+characters of a source can become.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from copy import copy
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from weft.core.errors import UserError
+from weft.core.pair import SPECIALS, UNKNOWN, Pair
+from weft.data.text.unseen import Strangers
+
+FORMAT = 1
+LOST = "�"
+MOST_LISTED = 50_000  # characters or words that are kept, the most frequent first
+
+
+class Tokeniser(ABC):
+    """Text ↔ ids. Subclasses know symbols; this class knows specials and marks."""
+
+    kind: str
+    tag_at = "start"  # where a source has its tag: "start", "end", or "decoder" (in front, to be taken by the decoder)
+    unseen = "unknown"  # what becomes of a source's characters that training never had: "unknown", "nearest", "carried"
+    backward = False  # whether ids are those of the text from its end to its start
+
+    def __init__(self, marks: Sequence[str]) -> None:
+        self.marks = list(marks)
+        self._mark_ids = {mark: len(SPECIALS) + place for place, mark in enumerate(self.marks)}
+        self.first = len(SPECIALS) + len(self.marks)  # the id of the first symbol of text
+
+    @property
+    @abstractmethod
+    def symbols(self) -> list[str]:
+        """The symbols of text, as they are shown to people."""
+
+    @abstractmethod
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Places in the list of symbols; −1 where a symbol is not in it."""
+
+    @abstractmethod
+    def _decode(self, places: Sequence[int]) -> str: ...
+
+    @abstractmethod
+    def _content(self) -> dict[str, Any]:
+        """What is saved besides kind and marks."""
+
+    def __len__(self) -> int:
+        return self.first + len(self.symbols)
+
+    def encode(self, text: str) -> list[int]:
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        step = -1 if self.backward else 1
+        return [[self.first + p if p >= 0 else UNKNOWN for p in places[::step]] for places in self._encode(texts)]
+
+    def encode_sources(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        """The source side: the tag (unless it stands at the end), the features, then the text."""
+        return self.encode_hidden([self.strangers.hide(pair) for pair in pairs])
+
+    def encode_hidden(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        """The same of pairs whose strange characters are hidden already."""
+        texts = self.encode_all([pair.source for pair in pairs])
+        return [self._with_marks(pair, ids) for pair, ids in zip(pairs, texts)]
+
+    @cached_property
+    def strangers(self) -> Strangers:
+        return Strangers(self.unseen, frozenset(self.symbols) if self.unseen != "unknown" else frozenset())
+
+    def _with_marks(self, pair: Pair, ids: list[int]) -> list[int]:
+        if not self.marks and self.tag_at != "decoder":
+            return ids
+        tag, features = self._mark_ids_of(tag_marks(pair)), self._mark_ids_of(feature_marks(pair))
+        if self.tag_at == "end":
+            return features + ids + tag
+        if self.tag_at == "decoder" and not tag:
+            tag = [UNKNOWN]  # the decoder reads something first
+        return tag + features + ids
+
+    def _mark_ids_of(self, marks: Sequence[str]) -> list[int]:
+        return [self._mark_ids.get(mark, UNKNOWN) for mark in marks]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; specials and marks are left out, UNKNOWN shows as �."""
+        places = [i - self.first if i != UNKNOWN else -1 for i in ids if i >= self.first or i == UNKNOWN]
+        return self._decode(places[::-1] if self.backward else places)
+
+    def joining(self, text: str) -> list[int]:
+        """The symbols that would change the end of a text if they were written after it, as an accent does."""
+        return []
+
+    def show(self, ids: Iterable[int]) -> list[str]:
+        """One readable name an id, for tables and pictures."""
+        return [self.names[i] for i in ids]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The readable name of every id."""
+        return [*SPECIALS, *self.marks, *self.symbols]
+
+    def to_json(self) -> str:
+        content = {"format": FORMAT, "kind": self.kind, "specials": SPECIALS, "marks": self.marks}
+        content |= {"tag_at": self.tag_at, "unseen": self.unseen, "backward": self.backward, **self._content()}
+        return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+    def written(self, backward: bool) -> Tokeniser:
+        """The same symbols, for a model that writes this way."""
+        made = copy(self)
+        made.backward = backward
+        return made
+
+    def save(self, path: Path) -> None:
+        path.write_text(self.to_json(), encoding="utf-8")
+
+
+def taken_apart(text: str) -> str:
+    """Letters and accents one after the other, Korean syllables by their sounds."""
+    return unicodedata.normalize("NFD", text)
+
+
+def composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+class _Listed(Tokeniser):
+    """Symbols that are known by a list; text is cut by `_cut` and joined by `_glue`."""
+
+    _glue = ""
+
+    def __init__(self, symbols: Sequence[str], marks: Sequence[str] = ()) -> None:
+        super().__init__(marks)
+        self._symbols = list(symbols)
+        self._places = {symbol: place for place, symbol in enumerate(self._symbols)}
+
+    @property
+    def symbols(self) -> list[str]:
+        return self._symbols
+
+    @staticmethod
+    def _cut(text: str) -> Sequence[str]:
+        return text
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        place = self._places
+        return [[place.get(symbol, -1) for symbol in self._cut(text)] for text in texts]
+
+    def _decode(self, places: Sequence[int]) -> str:
+        return self._glue.join(self._symbols[p] if p >= 0 else LOST for p in places)
+
+    def _content(self) -> dict[str, Any]:
+        return {"symbols": self._symbols}
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], marks: Sequence[str]) -> _Listed:
+        """The most frequent symbols, at most MOST_LISTED; equals are in the order of their code points."""
+        counts = Counter(chain.from_iterable(cls._cut(text) for text in texts))
+        kept = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:MOST_LISTED]
+        return cls(sorted(kept), marks)
+
+
+class Characters(_Listed):
+    """Every code point is a symbol."""
+
+    kind = "characters"
+
+
+class Parts(Characters):
+    """Characters taken apart as Unicode does (NFD): letters and accents, the sounds of a Korean syllable.
+
+    They are put together again (NFC) where text is written, however the training targets were composed.
+    """
+
+    kind = "parts"
+
+    @staticmethod
+    def _cut(text: str) -> Sequence[str]:
+        return taken_apart(text)
+
+    def _decode(self, places: Sequence[int]) -> str:
+        return composed(super()._decode(places))
+
+    def joining(self, text: str) -> list[int]:
+        whole = composed(text)
+        return [self.first + p for p, s in enumerate(self._symbols) if not composed(text + s).startswith(whole)]
+
+
+class Words(_Listed):
+    """What stands between single spaces is a symbol: phones, letters, words."""
+
+    kind = "words"
+    _glue = " "
+
+    @staticmethod
+    def _cut(text: str) -> Sequence[str]:
+        return text.split(" ") if text else ()
+
+
+class Bytes(Tokeniser):
+    """UTF-8 bytes: no text is unknown. A broken sequence decodes to �."""
+
+    kind = "bytes"
+
+    @property
+    def symbols(self) -> list[str]:
+        return [chr(b) if 32 < b < 127 else f"{b:02x}" for b in range(256)]
+
+    def __len__(self) -> int:
+        return self.first + 256
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [list(text.encode("utf-8")) for text in texts]
+
+    def _decode(self, places: Sequence[int]) -> str:
+        return b"".join(bytes([p]) if p >= 0 else LOST.encode() for p in places).decode("utf-8", errors="replace")
+
+    def _content(self) -> dict[str, Any]:
+        return {}
+
+
+class Subwords(Tokeniser):
+    """Pieces of words learned by byte-pair merges (Sennrich 2016) or a unigram model (Kudo 2018), by `tokenizers`."""
+
+    def __init__(self, kind: str, model: str, marks: Sequence[str] = ()) -> None:
+        from tokenizers import Tokenizer
+
+        super().__init__(marks)
+        self.kind, self._model = kind, model
+        self._tokenizer = Tokenizer.from_str(model)
+        self._size: int = self._tokenizer.get_vocab_size()
+
+    @property
+    def symbols(self) -> list[str]:
+        return [self._tokenizer.decode([i]) for i in range(self._size)]
+
+    def __len__(self) -> int:
+        return self.first + self._size
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [found.ids for found in self._tokenizer.encode_batch_fast(list(texts))]
+
+    def _decode(self, places: Sequence[int]) -> str:
+        parts: list[list[int]] = [[]]
+        for place in places:
+            parts.append([]) if place < 0 else parts[-1].append(place)
+        return LOST.join(self._tokenizer.decode(part) for part in parts)
+
+    def _content(self) -> dict[str, Any]:
+        return {"model": json.loads(self._model)}
+
+
+def learn_subwords(kind: str, texts: Iterable[str], size: int, marks: Sequence[str]) -> Subwords:
+    """A bpe or unigram tokeniser of at most `size` pieces, the 256 bytes among them."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    model = models.BPE() if kind == "bpe" else models.Unigram()
+    made = {"bpe": trainers.BpeTrainer, "unigram": trainers.UnigramTrainer}[kind]
+    trainer = made(vocab_size=size, show_progress=False, initial_alphabet=alphabet, special_tokens=[])
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(texts, trainer)
+    return Subwords(kind, tokenizer.to_str(), marks)
+
+
+LISTED: dict[str, type[_Listed]] = {"characters": Characters, "parts": Parts, "words": Words}
+SUBWORDS = ("bpe", "unigram")
+
+
+def learn(kind: str, size: int, texts: Iterable[str], marks: Sequence[str] = ()) -> Tokeniser:
+    """A tokeniser of the given kind from the training texts."""
+    if kind == "bytes":
+        return Bytes(marks)
+    return LISTED[kind].learn(texts, marks) if kind in LISTED else learn_subwords(kind, texts, size, marks)
+
+
+def from_json(text: str | bytes, where: str) -> Tokeniser:
+    """A tokeniser as saved by `to_json`; `where` is named if it cannot be read."""
+    try:
+        return _loaded(json.loads(text))
+    except Exception as error:  # tokenizers raises bare Exceptions
+        raise UserError(
+            f"this is not a tokeniser that Weft wrote ({type(error).__name__}: {error})",
+            where,
+            "restore the file, or train again",
+        ) from None
+
+
+def _loaded(content: dict[str, Any]) -> Tokeniser:
+    made = _of_kind(content)
+    made.tag_at = content.get("tag_at", "start")  # runs of an older Weft do not say it, nor the next
+    unseen = content.get("unseen", "unknown")
+    made.unseen = "nearest" if unseen == "kin" else unseen  # kin: its name in earlier versions
+    made.backward = content.get("backward", False)
+    return made
+
+
+def _of_kind(content: dict[str, Any]) -> Tokeniser:
+    kind, marks = content["kind"], content["marks"]
+    if content["format"] != FORMAT:
+        raise ValueError(f"format {content['format']}, this Weft reads {FORMAT}")
+    if kind == "bytes":
+        return Bytes(marks)
+    if kind in LISTED:
+        return LISTED[kind](content["symbols"], marks)
+    if kind not in SUBWORDS:
+        raise ValueError(f"kind {kind!r}")
+    return Subwords(kind, json.dumps(content["model"]), marks)
+
+
+def encode_pairs(
+    pairs: Sequence[Pair], source: Tokeniser, target: Tokeniser
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Both sides; a character that the source's tokeniser carries over is the same stand-in in both."""
+    hidden = [source.strangers.hide(pair) for pair in pairs]
+    return source.encode_hidden(hidden), target.encode_all([pair.target for pair in hidden])
+
+
+def marks_of(pair: Pair) -> list[str]:
+    """The symbols that a pair's tag and features become."""
+    return tag_marks(pair) + feature_marks(pair)
+
+
+def tag_marks(pair: Pair) -> list[str]:
+    return [f"<{pair.tag}>"] if pair.tag else []
+
+
+def feature_marks(pair: Pair) -> list[str]:
+    return [f"<+{feature}>" for feature in pair.features]

@@ -1,0 +1,219 @@
+"""Predicting with CTranslate2 what a run was exported to: greedy and beam search, ids in and ids out."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from weft.core.errors import UserError
+from weft.core.kinds import Hypothesis
+from weft.core.pair import END
+from weft.data.text.tokens import Tokeniser
+from weft.predict.predictor import Predictor
+from weft.runs.folder import RunFolder
+from weft.search.decode import Plan
+from weft.spec import Spec
+
+Shown = Literal["text", "score", "each symbol's score"]
+FOLDER, FACTS = "ctranslate2", "weft.json"  # within a run; within that folder
+PLACES = 2048  # positions in the tables; CTranslate2 takes no longer sequence
+LIMITED = ("none", "sinusoid", "learned")  # the positions that are looked up there
+POSITIONS = ("none", "sinusoid", "learned", "rotary")
+PATIENCE, MANY_SYMBOLS = 2.0, 1000  # with fewer symbols END is often a second guess (docs/LOG.md, "Patience")
+
+
+class Translator:
+    """One exported model; as many lines at once as there are threads, each with one (docs/LOG.md, "Engines")."""
+
+    def __init__(self, folder: Path, predictor: Predictor, scored: bool = True) -> None:
+        """Unless `scored`, hypotheses come without their scores, which greedy search need not work out."""
+        self._scored = scored
+        package, threads = the_package(), torch.get_num_threads()
+        self._package = package.Translator(str(folder), device="cpu", inter_threads=threads, intra_threads=1)
+        self._source, self._target = (names_of(t) for t in (predictor.source, predictor.target))
+        self._ids = {name: place for place, name in enumerate(self._target)}
+        self._patience = PATIENCE if len(self._target) < MANY_SYMBOLS else 1.0  # a beam ends about where Weft's does
+        self._limited = predictor.spec.embed.positions in LIMITED
+        self._never = [[name] for place, name in enumerate(self._target[: predictor.target.first]) if place != END]
+
+    def takes(self, source: Sequence[int], plan: Plan) -> bool:
+        """CTranslate2 has a table of so many places, unless positions are turns."""
+        return not self._limited or max(len(source) + 1, plan.longest(len(source))) < PLACES
+
+    def decode(
+        self,
+        sources: Sequence[Sequence[int]],
+        plan: Plan,
+        batch_lines: int = 64,
+        tick: Callable[[int], None] | None = None,
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Hypotheses for each source, the best first; only their whole score is known, not each symbol's.
+
+        Long sources come first, as CTranslate2 takes them. It has one limit for the outputs of a call, so lines go in
+        groups of like limits: one that has learned to go on and on is not waited for until the longest line's.
+        """
+        limits = [plan.longest(len(ids)) for ids in sources]
+        groups: dict[int, list[int]] = {}
+        for place in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
+            groups.setdefault(limits[place].bit_length(), []).append(place)
+        calls = [
+            (places, self._call([sources[p] for p in places], max(limits[p] for p in places), plan, batch_lines))
+            for places in groups.values()
+        ]
+        for places, found in calls:
+            for place, result in zip(places, found):
+                yield place, self._hypotheses(result.result(), limits[place])
+                if tick is not None:
+                    tick(1)
+
+    def _call(self, sources: Sequence[Sequence[int]], longest: int, plan: Plan, batch_lines: int) -> list[Any]:
+        """What CTranslate2 will say of each, which it goes on working out meanwhile."""
+        lines = [[*(self._source[i] for i in ids), self._source[END]] for ids in sources]
+        width = 1 if plan.kind == "greedy" else max(plan.width, plan.nbest)
+        prefix = [self._target[i] for i in plan.rules.prefix]
+        found: list[Any] = self._package.translate_batch(
+            lines,
+            target_prefix=[prefix] * len(lines) if prefix else None,
+            max_batch_size=batch_lines,
+            beam_size=width,
+            patience=self._patience,
+            num_hypotheses=plan.nbest,
+            length_penalty=plan.length_penalty if width > 1 else 1.0,
+            no_repeat_ngram_size=plan.rules.no_repeat,
+            suppress_sequences=self._never,
+            max_input_length=0,
+            max_decoding_length=longest,
+            min_decoding_length=0,
+            return_scores=self._scored,
+            asynchronous=True,
+        )
+        return found
+
+    def _hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
+        """What is longer than its own line allows, and not only the longest, is cut."""
+        both = zip(result.hypotheses, result.scores or [math.nan] * len(result.hypotheses), strict=True)
+        return [Hypothesis(tuple(self._ids[name] for name in names[:limit]), (), float(score)) for names, score in both]
+
+
+def why_not(predictor: Predictor, plan: Plan, shown: Shown) -> tuple[str, str] | None:
+    """What keeps CTranslate2 from answering this (what, what to do); None where it can."""
+    found = unknown_part(predictor.spec)
+    if found is not None:
+        return f"CTranslate2 has nothing for {found[0]}", f"train with {found[1]}, or use --engine torch"
+    if predictor.others:
+        return "CTranslate2 predicts with one model, and here are several", "use --engine torch"
+    if plan.kind == "sample":
+        return "Weft samples with its own draws, which CTranslate2 has not", "leave --sample out, or use --engine torch"
+    if plan.rules.joining:
+        return "CTranslate2 would change the end of this prefix", "leave --prefix out, or use --engine torch"
+    if shown == "each symbol's score":
+        return "CTranslate2 does not tell each symbol's score", "use --format text or tsv, or --engine torch"
+    return None
+
+
+def is_fresh(folder: RunFolder) -> bool:
+    """Whether the run has been exported, with the weights that are its best now."""
+    return bool(_facts(folder).get("checkpoint") == best_checkpoint(folder.path))
+
+
+def exported_format(folder: RunFolder) -> str:
+    """The number format of the run's export, or the one that a new export would have."""
+    return str(_facts(folder).get("format", "float32"))
+
+
+def _facts(folder: RunFolder) -> dict[str, Any]:
+    """What is known of the run's export; nothing where there is none."""
+    try:
+        known: dict[str, Any] = json.loads((folder.path / FOLDER / FACTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known
+
+
+def is_wanted(engine: str, folder: RunFolder, predictor: Predictor, plan: Plan, shown: Shown) -> bool:
+    """Whether CTranslate2 is to search, and not torch; UserError where the user asks for what it cannot do.
+
+    `auto` takes CTranslate2 where the run has been exported in the format that it was trained in, so that nothing is
+    lost by it, and where it can answer.
+    """
+    if engine == "torch":
+        return False
+    problem = why_not(predictor, plan, shown)
+    if engine == "auto":
+        exported = is_fresh(folder) and exported_format(folder) == "float32"
+        return exported and problem is None and is_installed()
+    if problem is not None:
+        raise UserError(problem[0], f"--engine {engine}", problem[1])
+    return True
+
+
+def opened(engine: str, folder: RunFolder, predictor: Predictor, shown: Shown) -> Translator | None:
+    """The run's exported model; None where it is damaged and `auto` may use torch instead."""
+    try:
+        return Translator(folder.path / FOLDER, predictor, scored=shown != "text")
+    except RuntimeError as reason:  # what CTranslate2 says of files that it cannot read
+        what, where = f"the exported model is damaged: {reason}", str(folder.path / FOLDER)
+        if engine != "auto":
+            raise UserError(what, where, "export it again: weft export RUN --to ctranslate2") from None
+        warnings.warn(f"{what} ({where}); torch is used instead", stacklevel=2)
+        return None
+
+
+def unknown_part(spec: Spec) -> tuple[str, str] | None:
+    """The first setting that CTranslate2 has nothing for, and what it would take instead; None where all is known."""
+    for side in ("encoder", "decoder"):
+        part: Any = getattr(spec, side)
+        if part.kind != "transformer":
+            return f"{side}.kind={part.kind}", "transformer"
+        if part.attention.score != "scaled":
+            return f"{side}.attention.score={part.attention.score}", "scaled"
+        if part.attention.weigh != "softmax":
+            return f"{side}.attention.weigh={part.attention.weigh}", "softmax"
+        if part.width != spec.embed.width:
+            return f"{side}.width={part.width} beside embed.width={spec.embed.width}", "the same width"
+    encoder, decoder = spec.encoder, spec.decoder
+    for name in ("width", "heads", "norm"):
+        if getattr(encoder, name) != getattr(decoder, name):
+            return f"decoder.{name}={getattr(decoder, name)}", f"the encoder's, {getattr(encoder, name)}"
+    if spec.embed.positions not in POSITIONS:
+        return f"embed.positions={spec.embed.positions}", ", ".join(POSITIONS)
+    if spec.backward:
+        return "decoder.reverse=true", "decoder.reverse=false"
+    if spec.head.kind != "tokens":
+        return f"head.kind={spec.head.kind}", "tokens"
+    if spec.data.tag is not None and spec.data.tag_at == "decoder":
+        return "data.tag_at=decoder", "start or end"
+    return None
+
+
+def best_checkpoint(run: Path) -> str:
+    """The name of the run's best checkpoint."""
+    return (run / "best").resolve().name
+
+
+def is_installed() -> bool:
+    return find_spec("ctranslate2") is not None
+
+
+def the_package() -> Any:
+    try:
+        import ctranslate2
+    except ImportError as reason:
+        what = "CTranslate2 is not installed"
+        raise UserError(what, "--to ctranslate2, --engine ctranslate2", "pip install ctranslate2") from reason
+    return ctranslate2
+
+
+def names_of(tokeniser: Tokeniser) -> list[str]:
+    """Each symbol's name, with its number where several have one name."""
+    names = list(tokeniser.names)
+    often = Counter(names)
+    return [name if often[name] == 1 and name.strip() else f"{name}#{place}" for place, name in enumerate(names)]

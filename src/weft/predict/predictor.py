@@ -1,0 +1,296 @@
+"""A trained run that turns pairs into predictions."""
+
+from __future__ import annotations
+
+import html
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from weft.core.errors import UserError
+from weft.core.kinds import Batch, Hypothesis
+from weft.core.pair import UNKNOWN, Pair
+from weft.core.trace import trace
+from weft.data.text.tokens import Tokeniser, encode_pairs, marks_of
+from weft.learn import checkpoint, snapshot
+from weft.learn.model import model_of
+from weft.learn.validate import Evaluation, Validator
+from weft.learn.world import pick_device
+from weft.nn.model import Aligned, Seq2Seq
+from weft.nn.packed import pack
+from weft.predict.directions import Choir, both_ways, choirs
+from weft.runs.folder import RunFolder
+from weft.score.metrics import score
+from weft.search.decode import Plan, asked_once, decode
+from weft.search.rules import Rules
+from weft.spec import Search, Spec
+
+
+@dataclass(frozen=True)
+class Output:
+    """One hypothesis as text: its rank score, its log-probability, and that of each symbol (the last is the end).
+
+    Of models that write both ways, the score is by all of them, the rest by those that write from the start.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+    tokens: tuple[str, ...]
+    token_scores: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a run says to one source, the best output first. `str()` of it is the best output's text."""
+
+    source: str
+    outputs: tuple[Output, ...]
+
+    @property
+    def text(self) -> str:
+        return self.outputs[0].text
+
+    @property
+    def score(self) -> float:
+        return self.outputs[0].score
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(o.text)}</td><td style='text-align:right'>{o.score:.3f}</td></tr>"
+            for o in self.outputs
+        )
+        head = f"<tr><th>{html.escape(self.source)} →</th><th>score</th></tr>"
+        return f"<table>{head}{rows}</table>"
+
+
+class Engine(Protocol):
+    """Searches with a copy of a run's model; it may know only a hypothesis' whole score, not each symbol's.
+
+    Hypotheses come with their source's place, in any order, so that texts are put together while it goes on searching.
+    """
+
+    def takes(self, source: Any, plan: Plan) -> bool:
+        """Whether it can search for this one; torch takes what is left."""
+        ...
+
+    def decode(
+        self, sources: Sequence[Any], plan: Plan, batch_lines: int, tick: Callable[[int], None] | None
+    ) -> Iterable[tuple[int, list[Hypothesis]]]: ...
+
+
+class Predictor:
+    """A model with its tokenisers and its way of searching."""
+
+    def __init__(
+        self, spec: Spec, source: Tokeniser, target: Tokeniser, model: Seq2Seq[Any] | Aligned, device: torch.device
+    ) -> None:
+        self.spec, self.source, self.target, self.model, self.device = spec, source, target, model, device
+        self.others: list[Predictor] = []  # that predict together with this one
+        self.engine: Engine | None = None  # that searches instead of torch
+
+    @classmethod
+    def load(cls, run: str | Path, alone: bool = False) -> Predictor:
+        """The best weights of a run folder, together with those of its other models, or of the first `alone`."""
+        folder = RunFolder(run)
+        spec = folder.read_spec()
+        source, target = folder.read_tokenisers()
+        device = _device_here(spec.train.device)
+        model = model_of(spec, source, target)
+        snapshot.put_weights(best_weights(folder), model)
+        made = cls(spec, source, target, model.to(device).eval(), device)
+        pack(model)
+        for member in [] if alone else folder.trained_members():
+            made.join(cls.load(member.path), str(member.path))
+        return made
+
+    def unseen_marks(self, pairs: Iterable[Pair]) -> set[str]:
+        """The tags and features that training never saw; a run that was trained without any passes them over."""
+        there = {mark for pair in pairs for mark in marks_of(pair)}
+        known = [set(p.source.marks) for p in (self, *self.others) if p.source.marks]
+        return set[str]().union(*(there - own for own in known))
+
+    def join(self, other: Predictor, where: str) -> None:
+        """Predict together with another run from now on: the mean of the probabilities."""
+        if any(isinstance(p.model, Aligned) for p in (self, other)):
+            what = "a CTC model says no next symbol, so it cannot share the choice of one"
+            raise UserError(what, where, "leave the run out, or use runs with head.kind=tokens or copy")
+        if self.target.names != other.target.names:
+            raise UserError(
+                f"its target symbols are not those of the first run ({len(other.target):,} and {len(self.target):,})",
+                where,
+                "use runs that were trained on the same pairs with the same target settings and data.unseen",
+            )
+        self.others += [other, *other.others]
+
+    def plan(self, search: Search | None = None, nbest: int = 1, prefix: str = "") -> Plan:
+        if prefix and isinstance(self.model, Aligned):
+            what = "a CTC model has no decoder that could be given a prefix"
+            raise UserError(what, "--prefix", "leave it out, or use a run with head.kind=tokens")
+        return make_plan(search or self.spec.search, self._choirs()[0].target, nbest, prefix)
+
+    def predict(
+        self,
+        pairs: Sequence[Pair],
+        plan: Plan | None = None,
+        *,
+        first_line: int = 0,
+        batch_lines: int = 64,
+        tick: Callable[[int], None] | None = None,
+    ) -> list[Prediction]:
+        """A prediction for each pair's source, in order; an empty source has an empty output."""
+        plan = plan or self.plan()
+        asked = [i for i, pair in enumerate(pairs) if pair.source.strip()]
+        # line numbers matter to sampling: they are the input's, empty lines counted
+        groups = asked_once([(pairs[i].source, pairs[i].tag, tuple(pairs[i].features)) for i in asked], plan)
+        firsts = [asked[places[0]] for places in groups]
+        made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
+        if tick is not None and len(groups) < len(asked):
+            tick(len(asked) - len(groups))
+        target, lines = self._choirs()[0].target, [first_line + i for i in firsts]
+        for group, hypotheses in self._hypotheses([pairs[i] for i in firsts], lines, plan, batch_lines, tick):
+            source = pairs[firsts[group]].source
+            found = Prediction(source, tuple(self._output(source, target, h) for h in hypotheses))
+            for place in groups[group]:
+                made[asked[place]] = found
+        return made
+
+    def _hypotheses(
+        self,
+        pairs: Sequence[Pair],
+        lines: Sequence[int],
+        plan: Plan,
+        batch_lines: int,
+        tick: Callable[[int], None] | None,
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Those of each source, with its place, in any order; `lines` are the sources' numbers in the input."""
+        lead, *other = self._choirs()
+        if other and plan.kind == "beam":
+            yield from enumerate(both_ways(lead, other[0], pairs, plan, self.device, batch_lines, tick))
+            return
+        engine, sources = self.engine, lead.sources(pairs)
+        taken = [] if engine is None else [place for place, source in enumerate(sources) if engine.takes(source, plan)]
+        if engine is not None:
+            for place, found in engine.decode([sources[p] for p in taken], plan, batch_lines, tick):
+                yield taken[place], found
+        left = sorted(set(range(len(sources))) - set(taken))
+        some, numbers = [sources[p] for p in left], [lines[p] for p in left]
+        yield from zip(
+            left, decode(lead.searched, some, plan, self.device, lines=numbers, batch_lines=batch_lines, tick=tick)
+        )
+
+    def _choirs(self) -> list[Choir]:
+        return choirs([self, *self.others], self.spec.train.batch_tokens, self.device)
+
+    def evaluate(
+        self, pairs: Sequence[Pair], plan: Plan | None = None, tick: Callable[[int], None] | None = None
+    ) -> Evaluation:
+        """Decode the pairs' sources and compare with their targets."""
+        plan = plan or self.plan()
+        if not self.others:
+            validator = Validator.of(pairs, self.source, self.target, self.spec.train.batch_tokens)
+            return validator.evaluate(self.model, plan, self.device, tick)
+        outputs = [found.text for found in self.predict(pairs, plan, tick=tick)]
+        metrics = {**self.forced(pairs), **score(outputs, [[pair.target] for pair in pairs])}
+        return Evaluation(metrics, outputs, len(pairs))
+
+    def forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
+        """Of the models together, given the right symbols so far: `loss` and `accuracy`; of both ways the mean."""
+        each = [choir.forced(pairs) for choir in self._choirs()]
+        return {name: fmean(found[name] for found in each) for name in each[0]}
+
+    def _output(self, source: str, target: Tokeniser, hypothesis: Hypothesis) -> Output:
+        names = (*self._shown(source, target, hypothesis.ids), "<end>")
+        text = self.source.strangers.restore(source, target.decode(hypothesis.ids))
+        each = hypothesis.token_scores
+        return Output(text, hypothesis.score, hypothesis.log_prob if each else math.nan, names, each)
+
+    def _shown(self, source: str, tokeniser: Tokeniser, ids: Iterable[int]) -> list[str]:
+        return [self.source.strangers.restore(source, name) for name in tokeniser.show(ids)]
+
+    @torch.inference_mode()
+    def alignment(self, pair: Pair, target: str) -> tuple[list[str], list[str], npt.NDArray[np.float32]]:
+        """Where the model looks while it writes `target`: source symbols, target symbols, weights (T, S).
+
+        A Transformer's weights are the mean over the heads of its last block.
+        """
+        batch = Batch.of(*encode_pairs([replace(pair, target=target)], self.source, self.target)).to(self.device)
+        with trace() as seen:
+            self.model(batch)
+        if not seen["decode.cross"]:
+            raise UserError(
+                "this model has no attention to show",
+                "setting decoder.attention.score",
+                "train one with an attention score",
+            )
+        read = batch.source[0, 1 if isinstance(self.model, Seq2Seq) and self.model.prompted else 0 :]
+        sides = (self.source, read), (self.target, batch.wanted[0])
+        names = [self._shown(pair.source, tokeniser, ids.tolist()) for tokeniser, ids in sides]
+        return names[0], names[1], _weights(seen["decode.cross"], len(names[1]))
+
+
+def _device_here(name: str) -> torch.device:
+    """The one that it was trained on; on a machine without it, the best there is."""
+    try:
+        return pick_device(name)
+    except UserError as error:
+        found = pick_device("auto")
+        warnings.warn(f"{error.what}: {found.type} is used instead", stacklevel=2)
+        return found
+
+
+def _weights(noted: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
+    """(T, S) from what was noted: one (1, H, 1, S) a step, or one (1, H, T, S) a block; the mean over the heads."""
+    last = noted[-1] if noted[-1].shape[2] == length else torch.cat(noted, dim=2)
+    found: npt.NDArray[np.float32] = last[0].mean(0).float().cpu().numpy()
+    return found
+
+
+def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "") -> Plan:
+    """The search of a spec, for outputs in the target's symbols."""
+    if prefix and target.backward:
+        what = "this run writes from the end (decoder.reverse=true), so the beginning of an output cannot be given"
+        raise UserError(what, "--prefix", "leave it out, or use a run with decoder.reverse=false")
+    settings = search.model_dump(exclude={"no_repeat"})
+    forced = tuple(target.encode(prefix)) if prefix else ()
+    if UNKNOWN in forced:
+        raise UserError(
+            f"the prefix {prefix!r} has symbols that this run never saw in a target",
+            "--prefix",
+            "use symbols of the training targets (they are in target.json)",
+        )
+    rules = Rules(target.first, forced, search.no_repeat, tuple(target.joining(prefix)) if prefix else ())
+    return Plan(**settings, nbest=nbest, rules=rules)
+
+
+def best_weights(folder: RunFolder) -> dict[str, torch.Tensor]:
+    """The weights that `best` leads to; if they are damaged, those of the newest whole checkpoint, with a warning."""
+    best = folder.path / "best"
+    newest = [folder.checkpoints / checkpoint.name_of(step) for step in reversed(checkpoint.steps(folder.checkpoints))]
+    damage = ""
+    for path in ([best.resolve()] if best.exists() else []) + newest:
+        try:
+            weights = checkpoint.load(path, weights_only=True).weights
+        except checkpoint.Damaged as reason:
+            damage = damage or f"{path} is damaged: {reason}"
+            continue
+        if damage:
+            warnings.warn(f"checkpoint {damage}; {path.name} is used instead", stacklevel=2)
+        return weights
+    if damage:
+        todo = "train again, or restore the folder from a copy"
+        raise UserError(f"no checkpoint of this run is whole: {damage}", str(folder.checkpoints), todo)
+    raise UserError(
+        "this run has no checkpoint yet", str(folder.path), "let it train, or go on with `weft train --resume`"
+    )

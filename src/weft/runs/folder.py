@@ -1,0 +1,257 @@
+"""The run folder: what is in it, who may write to it, and whether it fits what is asked."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+from weft.core.errors import UserError
+from weft.data.text.tokens import Tokeniser, from_json
+from weft.settings import compose, flatten
+from weft.spec import Spec
+
+FORMAT = 1
+TOKENISERS = ("source.json", "target.json")
+OWN = {"lock", "choices.json", "data.json", "race", *TOKENISERS}  # what a start that was killed may leave
+
+
+class RunFolder:
+    """Paths and small files of one run."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.spec_file = self.path / "spec.yaml"
+        self.facts_file = self.path / "data.json"
+        self.log = self.path / "log.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+
+    @property
+    def is_run(self) -> bool:
+        return self.spec_file.is_file()
+
+    def member(self, number: int) -> RunFolder:
+        """The folder of another model of the run: from 2, as the first is the run itself."""
+        return RunFolder(self.path / "members" / str(number))
+
+    def trained_members(self) -> list[RunFolder]:
+        """Those that have something to predict with, and are not left out."""
+        found = (self.path / "members").glob("*/checkpoints/step-*")
+        members = [self.member(number) for number in sorted({int(path.parent.parent.name) for path in found})]
+        return [member for member in members if not member.left_out.exists()]
+
+    @property
+    def left_out(self) -> Path:
+        """Of a model of a run: there if it is not to predict with the others, with the reason."""
+        return self.path / "left-out.txt"
+
+    @property
+    def astray(self) -> Path:
+        """Of a model of a run: there if it could not be trained to the end, with the reason."""
+        return self.path / "astray.txt"
+
+    def check_free(self) -> None:
+        """Refuse a folder that is in use for something else."""
+        if self.is_run:
+            todo = "add --resume to go on with it, or choose another --out"
+            raise UserError("this folder holds a run already", str(self.path), todo)
+        if self.checkpoints.exists():
+            todo = "restore spec.yaml from a copy, or choose another --out"
+            raise UserError("this folder holds a run whose spec.yaml is missing", str(self.path), todo)
+        refuse_strangers(self.path, OWN)
+
+    def create(self) -> None:
+        self.check_free()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unusable(self.path, error) from None
+
+    def give_up(self) -> None:
+        """A start that failed before its first checkpoint leaves the folder free for another try."""
+        if not any(self.checkpoints.glob("step-*")) and not any(self.race.glob("*/checkpoints/step-*")):
+            for path in (self.checkpoints, self.path / "members", self.race):
+                shutil.rmtree(path, ignore_errors=True)
+            for path in (self.spec_file, self.log, self.path / "curves.png"):
+                path.unlink(missing_ok=True)
+
+    def explain(self, error: Exception) -> None:
+        """Say it in three parts, if training ended because of its files."""
+        if not self.path.exists():
+            what = "the run folder was removed while training went on"
+            raise UserError(what, str(self.path), "train again, and keep the folder until it is done") from error
+        if isinstance(error, OSError):
+            what = f"a file that training needs cannot be used any more: {error.strerror or error}"
+            todo = "see to the file, its folder and the disk, then go on with --resume"
+            raise UserError(what, str(error.filename or self.path), todo) from error
+
+    def need_run(self) -> None:
+        if not self.path.exists():
+            raise UserError("there is no such run folder", str(self.path), "check the name given as RUN")
+        if not self.is_run:
+            raise UserError(
+                "this is not a run folder: it has no spec.yaml", str(self.path), "name a folder that `weft train` made"
+            )
+
+    @contextmanager
+    def locked(self, patience: float = 0.0) -> Iterator[None]:
+        """Nobody else trains in this folder meanwhile; the lock ends with the process, however that ends.
+
+        `patience`: the seconds in which one that has it may finish.
+        """
+        try:
+            file = (self.path / "lock").open("a+")
+        except OSError as error:
+            raise _unusable(self.path, error) from None
+        until = time.monotonic() + patience
+        with file:
+            while not _take(file):
+                if time.monotonic() > until:
+                    raise UserError(
+                        "another process is training in this run folder",
+                        str(self.path),
+                        "wait for it, or choose another --out",
+                    )
+                time.sleep(0.1)
+            yield
+
+    def write_spec(self, spec: Spec, origins: Mapping[str, str], reasons: list[list[str]]) -> None:
+        self.write("choices.json", json.dumps({"origins": dict(origins), "reasons": reasons}, indent=1) + "\n")
+        content = {"format": FORMAT, **spec.model_dump(mode="json")}
+        self.write("spec.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+    @property
+    def race(self) -> Path:
+        return self.path / "race"
+
+    def write_candidates(self, candidates: list[dict[str, Any]]) -> None:
+        """Who takes part in a race, if there is one (race.py)."""
+        if candidates:
+            self.race.mkdir(exist_ok=True)
+            RunFolder(self.race).write("candidates.json", json.dumps(candidates, indent=1, ensure_ascii=False) + "\n")
+
+    def read_spec(self) -> Spec:
+        self.need_run()
+        content = self._yaml()
+        made_by = content.pop("format", None)
+        if not isinstance(made_by, int):
+            todo = "restore the file from a copy"
+            raise UserError("this is not a spec.yaml that Weft wrote: it has no format", str(self.spec_file), todo)
+        if made_by > FORMAT:
+            raise UserError(
+                f"this run was made by a newer Weft (format {made_by}; this one reads up to {FORMAT})",
+                str(self.spec_file),
+                "update Weft",
+            )
+        return compose(("file", content)).spec
+
+    def _yaml(self) -> dict[str, Any]:
+        try:
+            content = yaml.safe_load(self.spec_file.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError, ValueError) as error:
+            raise _unreadable("the settings", self.spec_file, error) from None
+        return content if isinstance(content, dict) else {}
+
+    def read_choices(self) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads((self.path / "choices.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {"origins": {}, "reasons": []}
+        return content
+
+    def write_tokenisers(self, source: Tokeniser, target: Tokeniser) -> None:
+        for name, side in zip(TOKENISERS, (source, target)):
+            self.write(name, side.to_json())
+
+    def read_tokenisers(self) -> tuple[Tokeniser, Tokeniser]:
+        sums = self.known_facts().get("sums", {})
+        sides = []
+        for name in TOKENISERS:
+            path, todo = self.path / name, "restore the file from a copy, or train again"
+            if not path.is_file():
+                raise UserError("a tokeniser of this run is missing", str(path), todo)
+            content = path.read_bytes()
+            if name in sums and sums[name] != _sum(content):  # runs of an older Weft have no sums
+                raise UserError("a tokeniser of this run does not fit its checksum: it is damaged", str(path), todo)
+            sides.append(from_json(content, str(path)))
+        return sides[0], sides[1]
+
+    def write_facts(self, facts: Mapping[str, Any]) -> None:
+        """What the data were: fingerprints and counts; and the sums of the tokenisers, which are there already."""
+        sums = {name: _sum((self.path / name).read_bytes()) for name in TOKENISERS}
+        self.write("data.json", json.dumps({**facts, "sums": sums}, indent=1, ensure_ascii=False) + "\n")
+
+    def read_facts(self) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads(self.facts_file.read_text(encoding="utf-8"))
+            if not {"pairs", "fingerprint", "valid_fingerprint"} <= set(content):
+                raise ValueError("the fingerprints are not in it")
+        except (OSError, ValueError, TypeError) as error:
+            raise _unreadable("the facts about the data", self.facts_file, error) from None
+        return content
+
+    def known_facts(self) -> dict[str, Any]:
+        """The facts, or none: a run can predict without them."""
+        return self.read_facts() if self.facts_file.exists() else {}
+
+    def write(self, name: str, text: str) -> None:
+        """Whole or not at all."""
+        aside = self.path / f".{name}.part"
+        with aside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(self.path / name)
+
+
+def refuse_strangers(path: Path, own: Collection[str]) -> None:
+    """Refuse a folder to write to that holds more than what is ours to write over."""
+    if path.exists() and not path.is_dir():
+        raise UserError("the output folder is a file", str(path), "choose another --out")
+    try:
+        strangers = sorted(p.name for p in path.iterdir() if p.name not in own and not p.name.endswith(".part"))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from None
+    if strangers:
+        what = f"the output folder is not empty (it holds {', '.join(strangers[:3])})"
+        raise UserError(what, str(path), "choose a new or empty folder for --out")
+
+
+def _unusable(path: Path, error: OSError) -> UserError:
+    return UserError(f"the output folder cannot be used: {error.strerror}", str(path), "choose another --out")
+
+
+def _take(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _unreadable(what: str, path: Path, error: Exception) -> UserError:
+    reason = (error.strerror if isinstance(error, OSError) else None) or " ".join(str(error).split())
+    todo = "restore the file from a copy, or train anew into another --out"
+    return UserError(f"{what} of this run cannot be read: {reason}", str(path), todo)
+
+
+def _sum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """`train.rate: 0.002 → 0.001` for every dotted key whose value differs."""
+    before, after = dict(flatten(old)), dict(flatten(new))
+    keys = [*before, *(k for k in after if k not in before)]
+    return [f"{k}: {before.get(k)} → {after.get(k)}" for k in keys if before.get(k) != after.get(k)]

@@ -1,0 +1,107 @@
+"""What the user asked for, and what comes of it before anything is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from weft.choose import DEFAULT_BUDGET_SECONDS, Choices
+from weft.choose.pace import Pace
+from weft.choose.trial import estimated, measured
+from weft.core.machine import Speed, matrix_speed
+from weft.data.corpus import Corpus
+from weft.data.files import sides
+from weft.data.pairs import Columns
+from weft.data.prepare import Files, Prepared
+from weft.data.text.tokens import Tokeniser
+from weft.settings import Clash, Layer, compose, flatten, merge
+from weft.spec import Data, Spec
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the user asked for."""
+
+    pairs: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
+    out: Path | None = None
+    file_layer: Layer = field(default_factory=dict)
+    flag_layer: Layer = field(default_factory=dict)
+    resume: bool = False
+    init: Path | None = None
+    command: str = ""
+    chosen: Choices | None = None  # what the autopilot chose already, for runs that share its choices
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Everything a trainer needs."""
+
+    spec: Spec
+    source: Tokeniser
+    target: Tokeniser
+    corpus: Corpus
+    prepared: Prepared
+
+
+def asked_for(job: Job) -> Spec:
+    """What the user asks for, so that mistakes are told before data are read; `data` and `train` are final in it."""
+    layers = ("file", job.file_layer), ("flag", job.flag_layer)
+    try:
+        return compose(*layers).spec
+    except Clash:  # with what the autopilot chooses they may go together; if not, it is told then
+        final = ("data.", "train.")
+        return compose(*((name, {k: v for k, v in flatten(tree) if k.startswith(final)}) for name, tree in layers)).spec
+
+
+def named_files(
+    pairs: tuple[str, ...], valid: tuple[str, ...], file_layer: Layer, flag_layer: Layer
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files that are given, or where none are, those that the settings name (data.pairs, data.valid).
+
+    A settings file that names other pairs than are given has validation pairs of those, not of these.
+    """
+    layers = ("file", file_layer), ("flag", flag_layer)
+    trees = [(name, {"data": merge(layer).get("data", {})}) for name, layer in layers]
+    data = compose(*trees).spec.data
+    (_, in_file), (_, in_flags) = trees
+    named = in_file["data"].get("pairs")
+    if pairs and named and absolute(pairs) != absolute(named) and "valid" not in in_flags["data"]:
+        return pairs, valid
+    return pairs or data.pairs, valid or data.valid
+
+
+def files_of(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
+    columns = Columns(data.source, data.target, data.features, data.tag)
+    return Files(tuple(pairs), tuple(valid), columns, data.on_bad_line, data.longest, data.hold_out)
+
+
+def data_layer(job: Job) -> Layer:
+    """The files of a job that names some, over those of a settings file."""
+    return {"data": {"pairs": absolute(job.pairs), "valid": absolute(job.valid)}} if job.pairs else {}
+
+
+def absolute(paths: Sequence[str]) -> list[str]:
+    """Paths that lead to the files from anywhere; both halves of a parallel pair."""
+    return [p if p == "-" else ":".join(map(os.path.abspath, sides(p))) for p in paths]
+
+
+def speed_for(asked: Spec) -> Speed | None:
+    """The machine's speed, if a run by the clock hangs on it."""
+    return matrix_speed() if asked.train.steps is None and asked.train.epochs is None else None
+
+
+def pace_for(asked: Spec) -> Pace | None:
+    """How fast models learn here, measured in a small part of the budget, if a run by the clock hangs on it."""
+    speed = speed_for(asked)
+    if speed is None:
+        return None
+    return measured(asked.train.budget_seconds or DEFAULT_BUDGET_SECONDS, estimated(speed))
+
+
+def learn_tokenisers(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:
+    sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
+    source, target = prepared.tokenisers(sides[0], sides[1], spec.embed.shared, spec.data.tag_at, spec.data.unseen)
+    return source, target.written(spec.backward)

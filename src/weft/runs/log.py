@@ -1,0 +1,59 @@
+"""log.jsonl: the record of a run that machines read."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+
+class LogFile:
+    """log.jsonl: one line a report or evaluation, cut back to a known length when a run resumes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, line: dict[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(finite(line), ensure_ascii=False) + "\n")
+
+    @property
+    def bytes(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def cut(self, length: int) -> None:
+        if self.bytes > length:
+            os.truncate(self.path, length)
+
+    def last(self) -> dict[str, Any]:
+        """The last line, or nothing where it is cut off."""
+        texts = self._texts()
+        return (_parsed(texts[-1]) if texts else None) or {}
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Every whole line; one that a killed process left half written is passed over."""
+        return [line for text in self._texts() if (line := _parsed(text)) is not None]
+
+    def _texts(self) -> list[str]:
+        """Only a line feed ends a line: texts may hold other signs that end one elsewhere."""
+        text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
+        return [line for line in text.split("\n") if line]
+
+
+def finite(value: Any) -> Any:
+    """The same with null for what is no number: JSON knows no NaN."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None

@@ -1,0 +1,188 @@
+"""Reporters: nothing, plain lines, or a live bar."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, TextIO
+
+from weft.core.reporting import Example, Reporter
+
+SECONDS_BETWEEN_LINES = 2.0
+
+
+class Quiet:
+    """Says nothing."""
+
+    def note(self, text: str) -> None: ...
+
+    def stage(self, doing: str, rows: int, share: float) -> None: ...
+
+    def report(self, line: dict[str, Any]) -> None: ...
+
+    def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Best:
+    """The best score so far of the model that is told of: when steps are counted from the start, that is another."""
+
+    def __init__(self) -> None:
+        self._score: float | None = None
+        self._step, self._text = 0, ""
+
+    def report(self, line: dict[str, Any]) -> str:
+        """A report, with the best score at its end."""
+        self._at(line["step"])
+        return f"{describe(line)}{self._text}"
+
+    def evaluation(self, line: dict[str, Any]) -> str:
+        """An evaluation, with a mark if it is kept as the best; of equal scores the lower loss is."""
+        self._at(line["step"])
+        how = ", by its loss" if line["best_score"] == self._score else ""
+        self._score = line["best_score"]
+        self._text = f" · best {line['metric']} {line['best_score']:.2f}"
+        return f"{describe_evaluation(line)}{f'  ← best so far{how}' if line['best'] else ''}"
+
+    def _at(self, step: int) -> None:
+        if step < self._step:
+            self._score, self._text = None, ""
+        self._step = step
+
+
+class Plain:
+    """One line a report, for files and pipes."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream, self._best = stream or sys.stderr, _Best()
+        self._doing, self._tenths, self._said = "", -1, 0.0
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+    def note(self, text: str) -> None:
+        self._say(f"note: {text}")
+
+    def stage(self, doing: str, rows: int, share: float) -> None:
+        """At every tenth, and nothing for what is over at once."""
+        tenths = int(share * 10)
+        if doing != self._doing:
+            self._doing, self._tenths = doing, -1
+        if tenths > self._tenths and rows > 100_000:
+            self._tenths = tenths
+            self._say(f"{doing}: {rows:,} rows, {share:.0%}")
+
+    def report(self, line: dict[str, Any]) -> None:
+        """Not more often than people read."""
+        if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = time.monotonic()
+            self._say(self._best.report(line))
+
+    def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
+        self._say(self._best.evaluation(line))
+        for example in examples:
+            self._say(f"  {mark(example)} {short(example.source)} → {short(example.output)}{wanted(example)}")
+
+    def close(self) -> None: ...
+
+
+class Live:
+    """A live bar on a terminal, with evaluations and examples scrolling above it.
+
+    The bar begins with the first thing it shows: until `close` it hides the cursor, and a mistake told before training
+    must not leave it hidden.
+    """
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._console = Console(stderr=True, highlight=False)
+        columns = TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[text]}")
+        self._bar = Progress(*columns, console=self._console, transient=True)
+        self._task = self._bar.add_task("training", total=1.0, text="", visible=False)
+        self._best = _Best()
+
+    def note(self, text: str) -> None:
+        self._console.print(f"[yellow]note:[/] {_plain(text)}")
+
+    def stage(self, doing: str, rows: int, share: float) -> None:
+        self._show(share < 1, description=doing, completed=share, text=f"{rows:,} rows")
+
+    def report(self, line: dict[str, Any]) -> None:
+        text, share = self._best.report(line), line["share"]
+        self._show(True, description="training", completed=share, text=text)
+
+    def _show(self, visible: bool, **what: Any) -> None:
+        self._bar.start()
+        self._bar.update(self._task, visible=visible, **what)
+
+    def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
+        self._console.print(_plain(self._best.evaluation(line)))
+        for example in examples:
+            colour = "green" if example.correct else "red"
+            source, output = _plain(short(example.source)), _plain(short(example.output))
+            said = f"{source} [dim]→[/] {output}[dim]{_plain(wanted(example))}[/]"
+            self._console.print(f"  [{colour}]{mark(example)}[/] {said}")
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+def reporter() -> Reporter:
+    """Live on a terminal, plain elsewhere."""
+    return Live() if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else Plain()
+
+
+def describe(line: dict[str, Any]) -> str:
+    """`step 120 · epoch 1.5 · loss 1.930 · 5,400 tokens/s (62% of matrix speed) · 10% · 2m left`"""
+    effort = f" ({line['effort']:.0%} of matrix speed)" if line.get("effort") else ""
+    speed = f"{line['tokens_per_second']:,.0f} tokens/s{effort}"
+    left = f" · {clock(line['left'])} left" if line.get("left") is not None else ""
+    return (
+        f"step {line['step']:,} · epoch {line['epoch']:.1f} · loss {line['loss']:.3f} · {speed} · "
+        f"{line['share']:.0%}{left}"
+    )
+
+
+def worth_telling(line: dict[str, Any]) -> dict[str, str]:
+    """Scores by name, without a BLEU of 0 where nobody asked for it: outputs of less than four words have no other."""
+    names = [name for name in ("exact", "cer", "ter", "bleu", "chrf") if line.get(name) is not None]
+    return {n: f"{line[n]:.2f}" for n in names if n != "bleu" or line[n] or line.get("metric") == "bleu"}
+
+
+def describe_evaluation(line: dict[str, Any]) -> str:
+    metrics = " · ".join(f"{name} {score}" for name, score in worth_telling(line).items())
+    return f"validation at step {line['step']:,}, greedy: loss {line['loss']:.3f} · {metrics}"
+
+
+def mark(example: Example) -> str:
+    return "✓" if example.correct else "✗"
+
+
+def wanted(example: Example) -> str:
+    return "" if example.correct else f"  (wanted {short(example.wanted)})"
+
+
+def short(text: str, most: int = 120) -> str:
+    """A text on one line: what cannot be printed is escaped, and the rest of a long one is left out."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: most + 1])
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def clock(seconds: float) -> str:
+    """`45s`, `3m20s`, `1h05m`"""
+    seconds = max(0, round(seconds))
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02d}s"
+    return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

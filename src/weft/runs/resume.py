@@ -1,0 +1,72 @@
+"""An old run: it is checked against what is asked now, and goes on as it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.core.errors import UserError
+from weft.core.reporting import Reporter
+from weft.data.prepare import Prepared
+from weft.runs.folder import RunFolder, differences
+from weft.runs.job import Job, Ready, files_of
+from weft.settings import compose, implied_kind, merge
+from weft.spec import Spec
+
+
+def go_on(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
+    """Open a run again, refusing if settings or data have changed."""
+    spec = folder.read_spec()
+    changed = _changed(spec, job)
+    if changed:
+        raise UserError(
+            f"the settings are not those of the run: {'; '.join(changed)}",
+            str(folder.spec_file),
+            "leave them out to go on, or train anew into another --out (--init starts from these weights)",
+        )
+    if not pairs and "-" in spec.data.pairs:
+        todo = f"pipe the same pairs in again: … | weft train - --out {folder.path} --resume"
+        raise UserError("the run's pairs came from a pipe, and are gone with it", str(folder.path), todo)
+    prepared = Prepared(
+        files_of(spec.data, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage
+    )
+    _check_same_data(folder, prepared)
+    _check_same_init(folder, job.init)
+    source, target = folder.read_tokenisers()
+    return Ready(spec, source, target, prepared.corpus(source, target, spec.data.augmented), prepared)
+
+
+def _changed(spec: Spec, job: Job) -> list[str]:
+    """What the user asks for now that the run does not have."""
+    own, asked = spec.model_dump(mode="json"), merge(job.file_layer, job.flag_layer)
+    kinds = {f"{side}.kind": implied_kind(side, asked) for side in ("encoder", "decoder")}
+    other = {key: kind for key, kind in kinds.items() if kind not in (None, own[key.split(".")[0]]["kind"])}
+    if other:  # another family has other settings: there is no need to look at them one by one
+        return differences({key: own[key.split(".")[0]]["kind"] for key in other}, other)
+    files = {"data": {name: own["data"][name] for name in ("pairs", "valid")}}  # which are known by what they hold
+    layers = ("run", own), ("file", job.file_layer), ("flag", job.flag_layer), ("run", files)
+    now = compose(*layers).spec.model_dump(mode="json")
+    return differences(own, now)
+
+
+def _check_same_data(folder: RunFolder, prepared: Prepared) -> None:
+    facts = folder.read_facts()
+    now = {"fingerprint": prepared.fingerprint, "valid_fingerprint": prepared.valid_fingerprint}
+    changed = differences({k: facts[k] for k in now}, now)
+    if changed:
+        raise UserError(
+            f"the data are not those the run was started with: {'; '.join(changed)}",
+            ", ".join([*prepared.files.pairs, *prepared.files.valid]),
+            f"give the files as they were ({', '.join(facts['pairs'])}), or train anew into another --out",
+        )
+
+
+def _check_same_init(folder: RunFolder, init: Path | None) -> None:
+    begun = folder.read_facts()["init"]
+    if init is not None and os.path.abspath(init) != begun:
+        raise UserError(
+            f"the run was started from {begun or 'nothing'}, and it has its own weights by now",
+            f"--init {init}",
+            "leave --init out to go on, or train anew into another --out",
+        )
