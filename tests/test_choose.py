@@ -15,6 +15,7 @@ from weft.choose.trial import _batch, _cut_short, _lengths, estimated, measured
 from weft.core.machine import Speed
 from weft.core.pair import Pair
 from weft.data.survey import Survey, survey
+from weft.data.text.relation import copied_words
 from weft.settings import compose
 from weft.spec import Spec
 
@@ -703,3 +704,40 @@ def test_lines_that_hardly_change_are_spelled_if_there_is_time_for_their_letters
     assert cut(600.0, decoder={"kind": "transformer"}) == ("bpe", "transformer")
     assert cut(600.0, target={"tokens": "bpe"}) == ("bpe", "transformer")
     assert choose(almost, {"train": {"steps": 9}}).notes[-1].endswith("passes they are learned one by one")
+
+
+def copied_words_of(source: str, target: str) -> float:
+    return copied_words([Pair(source, target)])
+
+
+def test_words_that_are_in_the_source_count_as_copied() -> None:
+    assert copied_words_of("call self.get_name, please", "self . get_name ( )") == 1.0
+    assert copied_words_of("a dog runs", "ein Hund runs") == pytest.approx(1 / 3)
+    assert copied_words_of("ab", "cd") == 0.0
+
+
+def head(share: float, given: dict[str, Any] | None = None, found: Survey | None = None) -> str:
+    found = found or sentences()
+    relation = replace(found.relation, copied=0.5, copied_words=share)
+    return chosen(replace(found, relation=relation), given or {"train": {"budget_seconds": 600.0}}).head.kind
+
+
+def test_a_model_copies_where_targets_take_many_words_from_their_source() -> None:
+    assert (head(0.4), head(0.39)) == ("copy", "tokens")
+    assert head(0.9, found=phones()) == "tokens", "only pieces of words are copied"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"train": {"budget_seconds": 299.0}},
+        {"train": {"steps": 9}},
+        {"train": {"epochs": 9}},
+        {"head": {"kind": "tokens"}},
+        {"source": {"tokens": "characters"}},
+    ],
+)
+def test_no_copying_head_is_chosen_in_a_short_time_or_by_steps_or_where_the_user_has_decided(
+    given: dict[str, Any],
+) -> None:
+    assert head(0.9, given) == "tokens"

@@ -404,3 +404,23 @@ def test_weights_that_do_not_fit_the_settings_are_refused_by_name(pairs: Path, t
         weft.load(tmp_path / "run").predict(["abc"])
     assert "do not fit the settings" in caught.value.what
     assert "spec.yaml" in caught.value.where
+
+
+def test_a_run_of_an_earlier_version_that_compared_settings_first_has_the_time_that_was_left(
+    pairs: Path, tmp_path: Path
+) -> None:
+    import yaml
+
+    import weft
+
+    run = weft.train(pairs, out=tmp_path / "run", budget="2s", settings=SMALL, reporter=Quiet())
+    file = run.path / "spec.yaml"
+    spec = yaml.safe_load(file.read_text())
+    spec["train"] |= {"budget_seconds": 602.0, "raced": 600.0}
+    file.write_text(yaml.safe_dump(spec))
+    (run.path / "race" / "1").mkdir(parents=True)
+    (run.path / "race" / "result.json").write_text('{"winner": 1, "nats_per_character": {}, "seconds": 600.0}')
+    saved = checkpoint.steps(run.path / "checkpoints")
+    assert weft.load(run.path).spec.train.budget_seconds == 2.0
+    weft.train(out=run.path, resume=True, reporter=Quiet())  # the time is over
+    assert checkpoint.steps(run.path / "checkpoints") == saved

@@ -86,7 +86,7 @@ def read_file(path: str | Path) -> Layer:
     if not isinstance(layer, dict):
         raise UserError("a settings file holds keys and values", str(path), "see `weft config show` for the shape")
     if isinstance(layer.get("train"), dict):
-        layer["train"].pop("raced", None)  # what a run has behind it, which another has not
+        layer["train"].pop("raced", None)  # runs of earlier versions: seconds that one run spent before training
     # a branch left blank says nothing; `format` stands in every spec.yaml
     return {name: value for name, value in layer.items() if value is not None and name != "format"}
 

@@ -242,8 +242,6 @@ class Feeding(Part):
 class Train(Part):
     budget_seconds: Annotated[float, Field(gt=0)] | None = None
     """Wall-clock seconds for training and validation (--budget)."""
-    raced: Annotated[float, Field(ge=0)] = 0.0
-    """Of them, what a race between settings took before the run was what it is."""
     steps: Count | None = None
     """Updates to make instead (--steps)."""
     epochs: Annotated[float, Field(gt=0)] | None = None
@@ -286,11 +284,6 @@ class Train(Part):
     """Where it runs."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """The number format of matrix products."""
-
-    @property
-    def seconds(self) -> float | None:
-        """Of a budget of time, what is for the models themselves."""
-        return None if self.budget_seconds is None else max(1.0, self.budget_seconds - self.raced)
 
     @model_validator(mode="after")
     def _one_length(self) -> Train:

@@ -33,6 +33,8 @@ BLEU_WORDS = 5  # of a target, on average: fewer have hardly four in a row to be
 SPELLED_PASSES = 5  # over the data, after which letters have learned more than pieces, where few of them change
 FEW_PASSES = 5  # over the data, that leave nothing to learn by heart
 SHORTEST_TURNED = 3  # symbols of a target, END counted, that are another sequence from the end
+COPY_WORDS = 0.4  # of a target's words, from its source: from this share on the decoder also copies
+COPY_SECONDS = 300.0  # of a budget: in less time copying is not learned
 UPDATES = 250  # of a recurrent model in a pass over the data, at least: what a small corpus gets
 
 
@@ -50,6 +52,7 @@ def choose(survey: Survey, given: Mapping[str, Any], speed: Speed | None = None,
     if cutting.hardly_changes(survey, sides) and not _decided(given):
         sides = _letter_by_letter(choices, survey, sides, given, time)
     cutting.pieces(choices, survey, sides, given)
+    _copying(choices, survey, sides, given, seconds)
     family = _family(given, sides)
     invented = rows.invent(choices, survey, sides, given) if family == "recurrent" else 0
     typical = rows.typical(choices, survey, sides, given)
@@ -255,6 +258,15 @@ def _handing_over(choices: Choices, given: Mapping[str, Any], survey: Survey, ty
     if copied >= cutting.COPIED and typical.lengths[1] >= LONG and "attention" not in given.get("decoder", {}):
         why = f"{copied:.0%} of a source or a target is copied, beyond chance: attention learns to move on"
         choices.set("decoder.attention.location_aware", True, why)
+
+
+def _copying(choices: Choices, survey: Survey, sides: list[str], given: Mapping[str, Any], seconds: float) -> None:
+    """Choose a head that copies source tokens where targets take many of their words from the source."""
+    share, by_steps = survey.relation.copied_words, {"steps", "epochs"} & set(given.get("train", {}))
+    if sides != ["bpe", "bpe"] or by_steps or by_ctc(given) or seconds < COPY_SECONDS:
+        return
+    if share >= COPY_WORDS and "kind" not in given.get("head", {}):
+        choices.set("head.kind", "copy", f"{share:.0%} of the words of a target are also in its source")
 
 
 def _both_ways(choices: Choices, given: Mapping[str, Any]) -> None:

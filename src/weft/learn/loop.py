@@ -81,7 +81,7 @@ class Trainer:
         self.spec, self.model, self.corpus, self.world, self.reporter = spec, model, corpus, world, reporter
         self.validator, self._greedy = validator.part(spec.train.valid_pairs), greedy
         most = spec.train.max_epochs * passes_to_epochs(corpus, spec) if spec.train.max_epochs else 0.0
-        self.budget = Budget(spec.train.seconds, spec.train.steps, spec.train.epochs, most)
+        self.budget = Budget(spec.train.budget_seconds, spec.train.steps, spec.train.epochs, most)
         objective = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
         self.backward = Backward(model, objective, spec.train.precision, world.device)
         self.feeding = Feeding(**spec.feeding.model_dump(exclude={"noise"}))

@@ -85,7 +85,7 @@ def _affordable(trainer: Trainer, pairs: int, train: Train) -> int:
     """How many validation pairs can be decoded in what is left of the budget; without a clock, FINAL_PAIRS."""
     wanted = min(pairs, FINAL_PAIRS)
     each = train.members * trainer.progress.evaluation_seconds / max(1, len(trainer.validator.pairs))
-    if trainer.budget.seconds is None or train.seconds is None or each == 0:
+    if trainer.budget.seconds is None or train.budget_seconds is None or each == 0:
         return wanted
-    left = max(trainer.budget.seconds - trainer.progress.seconds, 0.02 * train.seconds)
+    left = max(trainer.budget.seconds - trainer.progress.seconds, 0.02 * train.budget_seconds)
     return max(min(wanted, 20), min(wanted, math.floor(left / (each * (FINAL_EVALUATIONS - 1)))))

@@ -22,7 +22,7 @@ from weft.spec import Spec
 
 FORMAT = 1
 TOKENISERS = ("source.json", "target.json")
-OWN = {"lock", "choices.json", "data.json", "race", *TOKENISERS}  # what a start that was killed may leave
+OWN = {"lock", "choices.json", "data.json", *TOKENISERS}  # what a start that was killed may leave
 
 
 class RunFolder:
@@ -78,8 +78,8 @@ class RunFolder:
 
     def give_up(self) -> None:
         """A start that failed before its first checkpoint leaves the folder free for another try."""
-        if not any(self.checkpoints.glob("step-*")) and not any(self.race.glob("*/checkpoints/step-*")):
-            for path in (self.checkpoints, self.path / "members", self.race):
+        if not any(self.checkpoints.glob("step-*")):
+            for path in (self.checkpoints, self.path / "members"):
                 shutil.rmtree(path, ignore_errors=True)
             for path in (self.spec_file, self.log, self.path / "curves.png"):
                 path.unlink(missing_ok=True)
@@ -129,16 +129,6 @@ class RunFolder:
         content = {"format": FORMAT, **spec.model_dump(mode="json")}
         self.write("spec.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
-    @property
-    def race(self) -> Path:
-        return self.path / "race"
-
-    def write_candidates(self, candidates: list[dict[str, Any]]) -> None:
-        """Who takes part in a race, if there is one (race.py)."""
-        if candidates:
-            self.race.mkdir(exist_ok=True)
-            RunFolder(self.race).write("candidates.json", json.dumps(candidates, indent=1, ensure_ascii=False) + "\n")
-
     def read_spec(self) -> Spec:
         self.need_run()
         content = self._yaml()
@@ -152,7 +142,7 @@ class RunFolder:
                 str(self.spec_file),
                 "update Weft",
             )
-        return compose(("file", content)).spec
+        return compose(("file", _without_race(content))).spec
 
     def _yaml(self) -> dict[str, Any]:
         try:
@@ -211,6 +201,18 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(self.path / name)
+
+
+def _without_race(content: dict[str, Any]) -> dict[str, Any]:
+    """Count the seconds that earlier versions spent on comparing settings (train.raced) off the budget."""
+    train = content.get("train")
+    if not isinstance(train, dict) or "raced" not in train:
+        return content
+    train = dict(train)
+    raced = train.pop("raced")
+    if raced and train.get("budget_seconds") is not None:
+        train["budget_seconds"] = max(1.0, train["budget_seconds"] - raced)
+    return {**content, "train": train}
 
 
 def refuse_strangers(path: Path, own: Collection[str]) -> None:

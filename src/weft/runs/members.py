@@ -42,8 +42,8 @@ def spec_of(spec: Spec, number: int, at_once: int) -> Spec:
     """The settings of one model: its seed, its share of a budget of time, and which way it writes."""
     train = spec.train
     rounds = -(-train.members // at_once)
-    seconds = None if train.seconds is None else train.seconds / rounds
-    own = {"members": 1, "seed": train.seed + SEEDS_APART * (number - 1), "budget_seconds": seconds, "raced": 0.0}
+    seconds = None if train.budget_seconds is None else train.budget_seconds / rounds
+    own = {"members": 1, "seed": train.seed + SEEDS_APART * (number - 1), "budget_seconds": seconds}
     turned = train.reversed_members and number % 2 == 0
     decoder = spec.decoder.model_copy(update={"reverse": not spec.backward}) if turned else spec.decoder
     one = train.model_copy(update={**own, "reversed_members": False})

@@ -8,7 +8,6 @@ from typing import Any
 
 import weft
 from weft.choose import Choices, choose
-from weft.choose.rivals import rivals
 from weft.core.errors import UserError
 from weft.core.reporting import Reporter
 from weft.data.batches import too_long
@@ -17,7 +16,7 @@ from weft.data.prepare import Prepared
 from weft.runs.folder import RunFolder
 from weft.runs.init import check_init, inherited
 from weft.runs.job import Job, Ready, absolute, data_layer, files_of, learn_tokenisers, pace_for, speed_for
-from weft.settings import Composed, Layer, compose, flatten, merge
+from weft.settings import Composed, compose, merge
 from weft.spec import Data, Spec, Train
 
 
@@ -42,7 +41,6 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
     with folder.locked():
         folder.write_tokenisers(source, target)
         folder.write_facts(_facts(job, folder, prepared, corpus, composed.spec.data))
-        folder.write_candidates(_candidates(job, given, chosen, composed, prepared))
         folder.write_spec(composed.spec, composed.origins, chosen.reasons)
     _say_choices(chosen, composed, reporter)
     return Ready(composed.spec, source, target, corpus, prepared)
@@ -57,25 +55,6 @@ def _check_train(train: Train) -> None:
         what = "train.reversed_members=true is about several models, and there is one"
         todo = "set train.members=2 or more, or train.reversed_members=false"
         raise UserError(what, "setting train.reversed_members", todo)
-
-
-def _candidates(
-    job: Job, given: Layer, chosen: Choices, composed: Composed, prepared: Prepared
-) -> list[dict[str, Any]]:
-    """What takes part in a race, the autopilot's own choice first; nothing where there is no race."""
-    found = [] if job.chosen or job.init else rivals(prepared.survey, given, chosen)
-    if not found:
-        return []
-    entries = [("what the rules choose", composed, chosen.reasons)]
-    for rival in found:
-        own = choose(prepared.survey, merge(given, rival.asked), speed_for(composed.spec), pace_for(composed.spec))
-        layers = ("autopilot", merge(own.layer, rival.asked)), ("file", job.file_layer), ("flag", job.flag_layer)
-        asked = [[key, str(value), rival.why] for key, value in flatten(rival.asked)]
-        entries.append((rival.name, compose(*layers, ("flag", data_layer(job))), [*own.reasons, *asked]))
-    return [
-        {"name": name, "spec": made.spec.model_dump(mode="json"), "origins": made.origins, "reasons": reasons}
-        for name, made, reasons in entries
-    ]
 
 
 def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, data: Data) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from weft.learn.world import World, join_world
 from weft.nn.heads import Tokens
 from weft.nn.model import Seq2Seq
 from weft.predict.predictor import Predictor, make_plan
-from weft.runs import race
 from weft.runs.finish import Curves, finish
 from weft.runs.folder import RunFolder
 from weft.runs.job import Job, Ready, asked_for
@@ -108,12 +107,10 @@ def _train(ready: Ready, folder: RunFolder, world: World, reporter: Reporter, jo
     """The run's models, and what is written when they are done."""
     give_back()  # what reading and encoding needed
     before = LogFile(folder.log).last()
-    if world.size == 1:
-        ready = race.run(ready, folder, reporter, partial(_train_one, world=world))
     members, at_once = ready.spec.train.members, side_by_side(ready.spec, world)
     more: list[Trainer] = []  # after the first
     if members == 1:
-        trainer = _train_one(ready, folder, reporter, world, _begun_from(folder) or race.winner(folder))
+        trainer = _train_one(ready, folder, reporter, world, _begun_from(folder))
     else:
         with world.first_alone():
             if world.first:
@@ -166,10 +163,9 @@ def _train_some(
         member = folder.member(number) if number > 1 else folder
         own = _own(ready, number, folder)
         with _locked_by_first(member, world, PATIENCE) if number > 1 else nullcontext():
-            begun = init or (race.winner(folder) if number == 1 else None)
             member.astray.unlink(missing_ok=True)
             try:
-                trainers.append(_train_one(own, member, told, world, begun))
+                trainers.append(_train_one(own, member, told, world, init))
             except WentAstray as error:
                 if number == 1:
                     raise
@@ -187,7 +183,7 @@ def _own(ready: Ready, number: int, folder: RunFolder) -> Ready:
     """What one of several models is trained by, as it was settled when their folders were made."""
     if number == 1:
         spec, second = ready.spec, folder.member(2).read_spec().train
-        train = spec.train.model_copy(update={"members": 1, "budget_seconds": second.budget_seconds, "raced": 0.0})
+        train = spec.train.model_copy(update={"members": 1, "budget_seconds": second.budget_seconds})
         return replace(ready, spec=spec.model_copy(update={"train": train}))
     spec = folder.member(number).read_spec()
     if spec.backward == ready.spec.backward:
