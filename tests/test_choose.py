@@ -16,6 +16,7 @@ from weft.core.machine import Speed
 from weft.core.pair import Pair
 from weft.data.survey import Survey, survey
 from weft.data.text.relation import copied_words
+from weft.runs import job
 from weft.settings import compose
 from weft.spec import Spec
 
@@ -292,8 +293,17 @@ def test_products_are_halved_where_that_is_much_faster_and_the_model_may_be_wide
     assert chosen(phones(), hour, 1e10, 3e10).train.precision == "float32", "a recurrence counts in float32 anyway"
 
 
-def test_without_a_clock_nothing_depends_on_the_machine() -> None:
-    assert choose(sentences(), {"train": {"steps": 5}}).layer == choose(sentences(), {"train": {"steps": 5}}).layer
+@pytest.mark.parametrize(
+    ("train", "by_the_clock"),
+    [({"steps": 5}, False), ({"epochs": 2.0}, False), ({"budget_seconds": 60.0}, True), ({}, True)],
+)
+def test_the_machine_is_measured_for_runs_by_the_clock_alone(
+    train: dict[str, Any], by_the_clock: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "matrix_speed", lambda: Speed(1e11, 0))
+    asked = compose(("flag", {"train": train})).spec
+    assert (job.speed_for(asked) is not None) == by_the_clock
+    assert (job.pace_for(asked) is not None) == by_the_clock
 
 
 @pytest.mark.parametrize(

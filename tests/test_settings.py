@@ -385,12 +385,11 @@ def test_an_empty_settings_file_changes_nothing(tmp_path: Path, text: str) -> No
 
 
 @pytest.mark.parametrize("branch", ["source", "train", "decoder"])
-def test_a_branch_left_blank_in_a_file_is_an_error_in_three_parts_or_nothing(branch: str) -> None:
+def test_a_group_of_settings_that_is_none_is_an_error_in_three_parts(branch: str) -> None:
     flags = {"decoder": {"width": 64}, "source": {"size": 500}, "train": {"steps": 5}}
-    try:
+    with pytest.raises(UserError, match=f"{branch} is a group of settings") as caught:
         compose(("file", {branch: None}), ("flag", flags))
-    except UserError as error:
-        whole(error)
+    whole(caught.value)
 
 
 def test_an_empty_branch_in_a_file_takes_nothing_away_from_the_layers_below() -> None:

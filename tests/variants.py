@@ -1,11 +1,16 @@
-"""Models of every kind for the contract: tables of choices, and few models in which every two choices meet."""
+"""Models of every kind for the contract: tables of choices, and few models in which every two choices meet.
+
+The rows of choices stand in `variants.jsonl`. `python tests/covering.py` makes that file again after a table changed;
+`test_variants.py` fails as long as some two choices that go together do not meet in it.
+"""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, product
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from weft.core.errors import UserError
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS
@@ -13,6 +18,11 @@ from weft.settings import Layer, compose, put
 
 Choices = Mapping[str, Sequence[Any]]
 Row = dict[str, Any]
+Choice = tuple[str, Any]
+ROWS = Path(__file__).with_name("variants.jsonl")
+
+STATE_OF = {name: ", ".join("hc"[: len(cell(1, 1).start(1))]) for name, cell in CELLS.items()}
+STATES = list(dict.fromkeys(STATE_OF.values()))
 
 RECURRENT_LAYERS = {
     "1": {"layers": 1},
@@ -21,10 +31,11 @@ RECURRENT_LAYERS = {
     "residual": {"layers": 2, "residual": True},
     "all": {"layers": 2, "residual": True, "layer_norm": True, "variational": True},
 }
+OF_ATTENTION = ("weigh", "project", "heads", "query", "location_aware", "join")
 ADDED = [name for name, scheme in POSITIONS.items() if not scheme.in_attention]
 
 RECURRENT: Choices = {
-    "cell": list(CELLS),
+    "state": STATES,
     "score": ["none", *SCORES],
     "weigh": list(WEIGHERS),
     "directions": ["forward", "both"],
@@ -56,7 +67,7 @@ TRANSFORMER: Choices = {
 }
 MIXED: Choices = {
     "encoder": ["recurrent", "transformer"],
-    "cell": ["elman", "lstm", "gru", "mut1"],
+    "state": STATES,
     "positions": list(POSITIONS),
     "bridge": list(BRIDGES),
     "score": ["additive", "rbf"],
@@ -65,7 +76,7 @@ MIXED: Choices = {
 }
 ALONE: Choices = {
     "encoder": ["recurrent", "transformer"],
-    "cell": ["elman", "lstm", "gru", "mut1"],
+    "state": STATES,
     "positions": list(POSITIONS),
     "directions": ["forward", "both"],
     "head": ["tied", "untied"],
@@ -107,8 +118,7 @@ def recurrent_tree(row: Row) -> Layer:
         "reverse": row["reverse"],
         **RECURRENT_LAYERS[row["encoder layers"]],
     }
-    names = ("score", "weigh", "project", "heads", "query", "feed", "location_aware", "join")
-    look = {name: row[name] for name in names} if row["score"] != "none" else {"score": "none", "feed": row["feed"]}
+    look = {name: row[name] for name in ("score", "feed", *OF_ATTENTION) if name in row}
     decoder = {"kind": "recurrent", "cell": row["cell"], "width": 16, "attention": look}
     return layer(
         encoder=encoder,
@@ -152,41 +162,59 @@ def mixed_tree(row: Row) -> Layer:
 def alone_tree(row: Row) -> Layer:
     """An encoder alone, for CTC."""
     part = _side(row, row["encoder"])
-    if row["encoder"] == "recurrent":
+    if "directions" in row:
         part["directions"] = row["directions"]
     tree = layer(encoder=part, embed__positions=row["positions"], head={"kind": "ctc", "tied": row["head"] == "tied"})
     del tree["decoder"]
     return tree
 
 
-def pairwise(prefix: str, choices: Choices, tree: Any, seed: int = 1) -> dict[str, Layer]:
-    """Few rows in which every two choices that go together meet: the best of some random rows, again and again."""
-    rng = random.Random(seed)
-    names = list(choices)
-    open_ = {(a, x, b, y) for a, b in combinations(names, 2) for x, y in product(choices[a], choices[b])}
-    made: dict[str, Layer] = {}
-    while open_:
-        wanted = min(open_, key=lambda pair: tuple(str(p) for p in pair))
-        rows = [_row(choices, wanted, rng) for _ in range(30)]
-        rows = [row for row in rows if fits(tree(row))]
-        if not rows:
-            open_.discard(wanted)  # these two do not go together
-            continue
-        best = max(rows, key=lambda row: len(_pairs(row) & open_))
-        open_ -= _pairs(best)
-        told = [str(best[name]) for name in names[:3]]
-        made["-".join([prefix, f"{len(made):03}", *told])] = tree(best)
-    return made
+class Family(NamedTuple):
+    choices: Choices
+    tree: Callable[[Row], Layer]
+    unused: dict[Choice, tuple[str, ...]]
+    """With this choice, the settings that mean nothing."""
 
 
-def _row(choices: Choices, wanted: tuple[str, Any, str, Any], rng: random.Random) -> Row:
-    row = {name: rng.choice(values) for name, values in choices.items()}
-    row.update({wanted[0]: wanted[1], wanted[2]: wanted[3]})
-    return row
+FAMILIES = {
+    "recurrent": Family(RECURRENT, recurrent_tree, {("score", "none"): OF_ATTENTION}),
+    "transformer": Family(TRANSFORMER, transformer_tree, {}),
+    "mixed": Family(MIXED, mixed_tree, {("encoder", "recurrent"): ("bridge", "score")}),
+    "ctc": Family(ALONE, alone_tree, {("encoder", "transformer"): ("cell", "directions")}),
+}
 
 
-def _pairs(row: Row) -> set[tuple[str, Any, str, Any]]:
-    return {(a, row[a], b, row[b]) for a, b in combinations(row, 2)}
+def choices_in(row: Row) -> list[Choice]:
+    """The choices of a row; of its cell, what counts is the state."""
+    return [("state", STATE_OF[value]) if name == "cell" else (name, value) for name, value in row.items()]
+
+
+def pairs_in(row: Row) -> set[frozenset[Choice]]:
+    return {frozenset(pair) for pair in combinations(choices_in(row), 2)}
+
+
+def read_rows() -> dict[str, dict[str, Row]]:
+    """The rows of every family, by the names of their variants."""
+    rows: dict[str, dict[str, Row]] = {family: {} for family in FAMILIES}
+    for line in ROWS.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        family = row.pop("family")
+        rows[family]["-".join([family, f"{len(rows[family]):03}", *map(str, list(row.values())[:3])])] = row
+    return rows
+
+
+def sample() -> list[str]:
+    """Names of few variants in which every choice of every family occurs, and every cell in some family."""
+    choices = {
+        name: {(family, *choice) for choice in choices_in(row)} | {("any", "cell", row.get("cell"))}
+        for family, rows in read_rows().items()
+        for name, row in rows.items()
+    }
+    missing, names = set[tuple[Any, ...]]().union(*choices.values()), []
+    while missing:
+        names.append(max(choices, key=lambda name: len(missing & choices[name])))
+        missing -= choices[names[-1]]
+    return names
 
 
 def widths() -> dict[str, Layer]:
@@ -205,11 +233,14 @@ def widths() -> dict[str, Layer]:
     return made
 
 
+TREES = {
+    family: {name: FAMILIES[family].tree(row) for name, row in rows.items()} for family, rows in read_rows().items()
+}
 STEPPING: dict[str, Layer] = {
-    **pairwise("recurrent", RECURRENT, recurrent_tree),
-    **pairwise("transformer", TRANSFORMER, transformer_tree),
-    **pairwise("mixed", MIXED, mixed_tree),
+    **TREES["recurrent"],
+    **TREES["transformer"],
+    **TREES["mixed"],
     **widths(),
     "prompted": layer(data={"tag": 3, "tag_at": "decoder"}),
 }
-CTC = pairwise("ctc", ALONE, alone_tree)
+CTC = TREES["ctc"]
