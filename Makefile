@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.weft-installed
 
-.PHONY: setup demo test lint bench quality clean
+.PHONY: setup demo test lint docs bench quality clean
 
 setup: $(STAMP)  ## make .venv with Weft in it; quick when nothing changed
 
@@ -26,11 +26,14 @@ lint: setup  ## ruff and strict mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: setup  ## build the documentation as a site that works offline → site/
+	$(BIN)/python docs/tools/build.py --out site
+
 bench: setup  ## Weft and its peers side by side (hours; QUICK=1: ten minutes) → docs/performance.md
 	$(BIN)/python bench/all.py $(if $(QUICK),--quick)
 
 quality: setup  ## the autopilot on public tasks, beside published figures (nine hours, resumable) → docs/quality.md
 	$(BIN)/python bench/quality.py
 
-clean:  ## remove what setup, demo and bench made
-	rm -rf $(VENV) dates-run dates-run-data .bench
+clean:  ## remove what setup, demo, docs and bench made
+	rm -rf $(VENV) dates-run dates-run-data .bench site

@@ -1,19 +1,39 @@
-"""What the documents say is what the program does: the tour's blocks, the README's commands and settings."""
+"""What the documents say is what the program does: README, guides, tour, notebook and log."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
+import json
 import re
 import shlex
+import subprocess
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from commands import Weft
+from conftest import made_up_pairs
+
+if TYPE_CHECKING:
+    from weft.api import Run
+
 ROOT = Path(__file__).parents[1]
+GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs/recipes/index.md", *GUIDES]
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
+FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+COMMAND = re.compile(r"(?:^|\| |\$ |    )(weft [^|#>\n]+)")
+RUN_FOR_REAL = ("data", "config", "predict", "evaluate", "recipe list")
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
 
 
 def without_fractions(text: str) -> str:
@@ -24,7 +44,7 @@ def without_fractions(text: str) -> str:
 def test_every_block_of_the_tour_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     space: dict[str, object] = {}
-    blocks = BLOCK.findall((ROOT / "docs/tour.md").read_text(encoding="utf-8"))
+    blocks = BLOCK.findall(text_of(ROOT / "docs/tour.md"))
     assert len(blocks) > 8
     for code, shown in blocks:
         printed = io.StringIO()
@@ -33,14 +53,29 @@ def test_every_block_of_the_tour_prints_what_the_page_shows(tmp_path: Path, monk
         assert without_fractions(printed.getvalue()) == without_fractions(shown), code
 
 
-def readme_commands() -> list[str]:
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    commands = [line.strip().split("   #")[0].strip() for line in lines if line.startswith("    weft ")]
-    return [command for command in commands if "…" not in command]
+# commands -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", readme_commands())
-def test_every_command_of_the_readme_is_understood(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def commands_of(page: Path) -> list[str]:
+    """The `weft` commands in the code blocks and in the tables of a page."""
+    text = text_of(page)
+    blocks = [block for kind, block in FENCE.findall(text) if kind in ("bash", "console")]
+    indented = [line for line in text.splitlines() if line.startswith("    weft ")]
+    cells = [cell for line in text.splitlines() if line.startswith("|") for cell in re.findall(r"`(weft [^`]+)`", line)]
+    lines = [line for block in blocks for line in block.splitlines()] + indented + cells
+    return [match[1].strip() for line in lines for match in COMMAND.finditer(line)]
+
+
+COMMANDS = sorted({command for page in PAGES for command in commands_of(page)})
+
+
+def test_the_pages_show_commands() -> None:
+    assert len(COMMANDS) > 40
+    assert {command.split()[1] for command in COMMANDS} >= {"train", "predict", "evaluate", "compare", "data", "config"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_pages_is_understood(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every flag is known and every value is of its kind: what is called is not the command but a stand-in for it."""
     from typer.testing import CliRunner
 
@@ -59,16 +94,145 @@ def test_every_command_of_the_readme_is_understood(command: str, monkeypatch: py
         monkeypatch.setattr(registered, "callback", stand_in)
     result = CliRunner().invoke(app, hoist(shlex.split(command)[1:]))
     assert result.exit_code == 0, result.output
-    assert len(called) == 1
+    assert len(called) == (0 if command == "weft --version" else 1)
 
 
-def test_the_readme_names_every_setting_value_it_lists() -> None:
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.removeprefix("weft ").startswith(RUN_FOR_REAL)])
+def test_every_cheap_command_of_the_pages_works(command: str, weft: Weft, tiny_run: Run, tmp_path: Path) -> None:
+    fill_folder(tmp_path, tiny_run)
+    assert weft(*shlex.split(command)[1:], stdin="abcd\n").code == 0
+
+
+def fill_folder(folder: Path, run: Run) -> None:
+    """Write the files and runs that the pages speak of."""
+    pairs = made_up_pairs(60)
+    for name in ("pairs", "words", "test", "dev"):
+        (folder / f"{name}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    (folder / "test.en").write_text("".join(f"{source}\n" for source, _ in pairs))
+    (folder / "test.de").write_text("".join(f"{target}\n" for _, target in pairs))
+    (folder / "new.txt").write_text("abcd\nefgh\n")
+    (folder / "mine.yaml").write_text("decoder:\n  cell: gru\n")
+    for name in ("my-run", "my-run-2", "my-run-3", "other-run", "roman-run"):
+        (folder / name).symlink_to(run.path.resolve())
+
+
+CONSOLES = [
+    pytest.param(block, id=f"{page.stem}-{number}")
+    for page in GUIDES
+    for number, (kind, block) in enumerate(FENCE.findall(text_of(page)))
+    if kind == "console"
+]
+
+
+@pytest.mark.parametrize("block", CONSOLES)
+def test_every_console_of_the_guides_shows_what_the_commands_print(block: str, weft: Weft, tmp_path: Path) -> None:
+    for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+        if command.startswith("weft "):
+            done = weft(*shlex.split(command)[1:])
+            assert done.out + done.err == shown, command
+        else:
+            subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True, timeout=60)
+
+
+# Python ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", [page for page in GUIDES if BLOCK.search(text_of(page))], ids=lambda page: page.stem)
+def test_python_in_the_guides_works(page: Path, tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What trains or loads is called with arguments that it takes, and returns a run that is there already."""
+    import weft
+
+    def stand_in(real: Any, result: object) -> Any:
+        def called(*arguments: object, **named: object) -> object:
+            inspect.signature(real).bind(*arguments, **named)
+            return result
+
+        return called
+
+    comparison = SimpleNamespace(best=SimpleNamespace(name="lstm", score=1.0))
+    for name, result in (("train", tiny_run), ("load", tiny_run), ("compare_settings", comparison)):
+        monkeypatch.setattr(weft, name, stand_in(weft.__getattr__(name), result), raising=False)
+    fill_folder(tmp_path, tiny_run)
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    for code, _ in BLOCK.findall(text_of(page)):
+        exec(code, space)
+
+
+def test_the_notebook_runs_and_shows_what_it_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs/tools"))
+    import notebook
+
+    file = ROOT / "docs/notebooks/first-model.ipynb"
+    stored = json.loads(text_of(file))["cells"]
+    executed = notebook.execute(file, tmp_path).cells
+    for before, after in zip(stored, executed, strict=True):
+        kinds = [[output["output_type"] for output in cell.get("outputs", [])] for cell in (before, after)]
+        assert kinds[0] == kinds[1], after["source"]
+    scores = next(cell for cell in executed if cell["source"] == "run.evaluate(test)")["outputs"][0]["data"]
+    exact = re.search(r"'exact': ([\d.]+)", scores["text/plain"])
+    assert exact is not None
+    assert float(exact[1]) > 70
+
+
+# figures, lists and titles --------------------------------------------------------------------------------------------
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text_of(ROOT / "README.md").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", ["quality", "performance"])
+def test_the_figures_of_the_readme_stand_on_the_page_that_it_names(page: str) -> None:
+    section = next(part for part in text_of(ROOT / "README.md").split("\n## ") if f"docs/{page}.md" in part)
+    figures = [f for line in section.splitlines() if line.startswith("|") for f in re.findall(r"\d+[.,]\d+", line)]
+    assert len(figures) > 8
+    there = set(re.findall(r"\d+(?:[.,]\d+)*", text_of(ROOT / f"docs/{page}.md")))
+    numbers_of_pairs = {"29,000", "16,000"}  # which the files of the data sets have
+    assert set(figures) - numbers_of_pairs <= there
+
+
+def test_the_settings_guide_names_every_value_of_the_tables() -> None:
     from weft.learn.feeding import SCHEDULES
     from weft.learn.objectives import OBJECTIVES
     from weft.nn import assemble as parts
 
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text_of(ROOT / "docs/guides/settings.md")
     tables = [parts.BRIDGES, parts.CELLS, parts.POSITIONS, parts.SCORES, parts.WEIGHERS, parts.PROJECTIONS]
     for table in (*tables, parts.JOINS, parts.HEADS, SCHEDULES, OBJECTIVES):
         for name in table:
             assert re.search(rf"(?<![\w-]){name}(?![\w-])", text), name
+
+
+def test_every_recipe_has_a_page_and_stands_in_the_list() -> None:
+    from weft.recipes.book import RECIPES
+
+    listed = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\)", text_of(ROOT / "docs/recipes/index.md"), re.MULTILINE)
+    assert [name for name, _ in listed] == [page for _, page in listed] == list(RECIPES)
+    assert all((ROOT / f"docs/recipes/{name}.md").exists() for name in RECIPES)
+
+
+def test_every_entry_of_the_log_stands_in_its_contents() -> None:
+    contents, *entries = text_of(ROOT / "docs/LOG.md").split("\n## ")[1:]
+    for entry in entries:
+        title = entry.splitlines()[0]
+        anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        assert f"](#{anchor})" in contents, f"add a line with this link to the contents of docs/LOG.md: #{anchor}"
+
+
+def test_what_the_code_quotes_of_the_log_is_there() -> None:
+    titles = set(re.findall(r"^### (.*)$", text_of(ROOT / "docs/LOG.md"), re.MULTILINE))
+    sources = " ".join(" ".join(text_of(file).split()) for file in sorted(ROOT.glob("src/weft/**/*.py")))
+    quoted = re.findall(r'docs/LOG\.md, ("[^"]+"(?: and "[^"]+")*)', sources)
+    assert len(quoted) > 10
+    assert {title for titles_ in quoted for title in re.findall(r'"([^"]+)"', titles_)} <= titles
+
+
+def test_the_citation_is_of_this_version() -> None:
+    import yaml
+
+    import weft
+
+    citation = yaml.safe_load(text_of(ROOT / "CITATION.cff"))
+    assert citation["version"] == weft.__version__
+    assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)

@@ -12,7 +12,7 @@ from weft.core.pair import END
 from weft.search.rules import Rules
 
 BLOCK = 64
-WIDE = 4096  # columns from which on looking at blocks first is faster (docs/LOG.md, "Beam search")
+WIDE = 4096  # columns from which on looking at blocks first is faster (docs/LOG.md, "Decoding")
 
 
 def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
