@@ -109,7 +109,7 @@ def one(name: str, settings: list[str], options: argparse.Namespace) -> dict[str
     except RuntimeError as problem:
         return {"part": name, "settings": settings, "failed": str(problem)}
     final = json.loads((run / "log.jsonl").read_text(encoding="utf-8").splitlines()[-1])
-    keys = ("exact", "ter", "loss", "n")
+    keys = ("exact", "token_error_rate", "loss", "n")
     measured = {**{key: found[key] for key in keys}, "parameters": final["parameters"], "steps": final["steps"]}
     return {"part": name, "settings": settings, **measured, "lines": len(said), "seconds": time.monotonic() - began}
 
@@ -132,7 +132,7 @@ def main() -> None:
             with results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found, ensure_ascii=False) + "\n")
             print(_row(found), flush=True)
-    print("\n| part | exact | ter | loss | parameters | steps |\n|---|---:|---:|---:|---:|---:|")
+    print("\n| part | exact | token_error_rate | loss | parameters | steps |\n|---|---:|---:|---:|---:|---:|")
     for name in parts():
         print(_row(done[name]))
 
@@ -140,7 +140,7 @@ def main() -> None:
 def _row(found: dict[str, object]) -> str:
     if "failed" in found:
         return f"| {found['part']} | failed: {found['failed']} | | | | |"
-    return "| {part} | {exact:.1f} | {ter:.2f} | {loss:.3f} | {parameters:,} | {steps:,} |".format(**found)
+    return "| {part} | {exact:.1f} | {token_error_rate:.2f} | {loss:.3f} | {parameters:,} | {steps:,} |".format(**found)
 
 
 if __name__ == "__main__":

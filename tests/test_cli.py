@@ -783,7 +783,7 @@ def test_evaluate_json_is_one_object_with_every_metric(weft: Weft, tiny_run: Run
     found = json.loads(done.out)
     assert found["n"] == 200
     assert all(0 <= found[name] <= 100 for name in ("exact", "bleu", "chrf"))
-    assert min(found["cer"], found["ter"], found["loss"]) > 0
+    assert min(found["cer"], found["token_error_rate"], found["loss"]) > 0
     assert "against" not in found
     assert found["signatures"]["bleu"].startswith("nrefs:1|case:mixed")
 
@@ -792,7 +792,7 @@ def test_evaluate_against_another_run_adds_a_paired_bootstrap(weft: Weft, tiny_r
     put("some.tsv", GOOD)
     done = weft("evaluate", tiny_run.path, "some.tsv", "--greedy", "--json", "--against", tiny_run.path)
     against = json.loads(done.out)["against"]
-    assert set(against) == {"exact", "cer", "ter", "bleu", "chrf"}
+    assert set(against) == {"exact", "cer", "token_error_rate", "ter", "bleu", "chrf"}
     for found in against.values():
         assert found["difference"] == 0
         assert found["low"] <= 0 <= found["high"]
@@ -805,7 +805,9 @@ def test_evaluate_against_another_run_adds_a_paired_bootstrap(weft: Weft, tiny_r
 def test_evaluate_shows_a_table_for_people(weft: Weft, tiny_run: Run) -> None:
     done = weft("evaluate", tiny_run.path, put("some.tsv", GOOD))
     assert done.code == 0
-    assert all(name in done.out for name in ("5 pairs", "exact", "cer", "ter", "bleu", "chrf", "loss", "nrefs:1"))
+    assert all(
+        name in done.out for name in ("5 pairs", "exact", "cer", "token_error_rate", "bleu", "chrf", "loss", "nrefs:1")
+    )
 
 
 @pytest.mark.parametrize("arguments", [

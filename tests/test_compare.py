@@ -44,7 +44,7 @@ from weft.data.survey import Survey, survey
 from weft.look.compared import Line, _clock, draw_score_length, draw_score_time, looks_of, looks_of_all, mean_curve
 from weft.predict.predictor import Predictor
 from weft.runs.report import Quiet
-from weft.score.significance import numbers_of
+from weft.score.metrics import table_of
 from weft.score.standings import holm, standings
 from weft.settings import compose, flatten, put
 from weft.spec import Spec
@@ -447,7 +447,7 @@ def test_what_is_counted_by_the_symbol_is_not_compared_over_other_symbols(
         done,
         f"train.select={metric} is counted by the symbol, and what a symbol is would vary",
         f"--vary {vary.split('=')[0]}\n",
-        "--set train.select=exact, cer, bleu or chrf",
+        "--set train.select=exact, cer, token_error_rate, bleu or chrf",
     )
     assert not Path("out").exists()
 
@@ -683,11 +683,13 @@ def systems(rates: Sequence[Sequence[float]], lines: int = 400) -> list[list[Any
     draw = random.Random(1)
     wanted = ["x"] * lines
     said = [[["x" if draw.random() < rate else "y" for _ in wanted] for rate in trainings] for trainings in rates]
-    return [[numbers_of(outputs, [[t] for t in wanted], "exact") for outputs in trainings] for trainings in said]
+    return [
+        [table_of()["exact"].numbers(outputs, [[t] for t in wanted]) for outputs in trainings] for trainings in said
+    ]
 
 
 def test_a_clearly_worse_system_is_marked_and_an_equal_one_is_not() -> None:
-    best, near, far = standings(systems([[0.8, 0.81], [0.79, 0.8], [0.5, 0.52]]), "exact", samples=1000)
+    best, near, far = standings(systems([[0.8, 0.81], [0.79, 0.8], [0.5, 0.52]]), table_of()["exact"], samples=1000)
     assert best.p == 1.0
     assert near.p > 0.05
     assert far.p < 0.01
@@ -696,25 +698,26 @@ def test_a_clearly_worse_system_is_marked_and_an_equal_one_is_not() -> None:
 
 
 def test_among_many_systems_the_best_can_be_so_at_the_highest_mark() -> None:
-    best, *others = standings(systems([[0.9], *([0.3 + 0.01 * i] for i in range(5))]), "exact")
+    best, *others = standings(systems([[0.9], *([0.3 + 0.01 * i] for i in range(5))]), table_of()["exact"])
     assert best.p == 1.0
     assert max(other.p for other in others) < 0.001
 
 
 def test_trainings_that_differ_widen_the_interval() -> None:
-    steady, shaky = standings(systems([[0.5, 0.5, 0.5], [0.2, 0.5, 0.8]]), "exact", samples=1000)
+    steady, shaky = standings(systems([[0.5, 0.5, 0.5], [0.2, 0.5, 0.8]]), table_of()["exact"], samples=1000)
     assert shaky.high - shaky.low > 2 * (steady.high - steady.low)
 
 
 def test_of_a_metric_where_less_is_better_the_lowest_is_the_best() -> None:
-    said = [[numbers_of(["ab"] * 50, [["ab"]] * 50, "cer")], [numbers_of(["ba"] * 50, [["ab"]] * 50, "cer")]]
-    right, wrong = standings(said, "cer", samples=500)
+    cer = table_of()["cer"]
+    said = [[cer.numbers([output] * 50, [["ab"]] * 50)] for output in ("ab", "ba")]
+    right, wrong = standings(said, cer, samples=500)
     assert (right.mean, wrong.mean) == (0.0, 100.0)
     assert (right.p, wrong.p < 0.05) == (1.0, True)
 
 
 def test_one_system_alone_stands_best() -> None:
-    assert standings(systems([[0.5]]), "exact", samples=100)[0].p == 1.0
+    assert standings(systems([[0.5]]), table_of()["exact"], samples=100)[0].p == 1.0
 
 
 def test_many_comparisons_need_more_to_be_sure_of_each() -> None:

@@ -6,12 +6,22 @@ import math
 import random
 import subprocess
 import sys
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
-from weft.score.metrics import BETTER, METRICS, is_better, score, signatures
+from weft.cli.evaluate import evaluate
+from weft.runs.log import LogFile
+from weft.score.metrics import TABLES, table_of, with_current_names
 from weft.score.significance import Comparison, interval, paired_bootstrap
+from weft.score.table import Table
+from weft.settings import compose
+from weft.spec import MetricName
+
+TABLE = table_of()
+METRICS = {metric.name: metric for metric in TABLE.from_outputs}
 
 TEXT = "the a cat dog sat ran on under mat, house. Über naïve 3.5 don't (so) — 猫 saw quickly"
 WORDS = TEXT.split()
@@ -29,43 +39,51 @@ def corpus(lines: int = 60, rate: float = 0.3, most: int = 1) -> tuple[list[str]
     return [spoiled(t, rate, rng) for t in truths], references
 
 
+def corpus_score(name: str, outputs: list[str], references: list[list[str]]) -> float:
+    score = METRICS[name].corpus
+    assert score is not None
+    return score(outputs, references)
+
+
 def test_exact_counts_outputs_that_equal_any_reference() -> None:
-    assert METRICS["exact"].corpus(["a", "b", "c", "d "], [["a"], ["x", "b"], ["x"], ["d"]]) == 50.0
+    assert corpus_score("exact", ["a", "b", "c", "d "], [["a"], ["x", "b"], ["x"], ["d"]]) == 50.0
 
 
 def test_cer_is_edits_over_reference_characters() -> None:
     # kitten → sitting: 3 edits of 7; abc is right: 0 of 3
-    assert METRICS["cer"].corpus(["kitten", "abc"], [["sitting"], ["abc"]]) == pytest.approx(100 * 3 / 10)
+    assert corpus_score("cer", ["kitten", "abc"], [["sitting"], ["abc"]]) == pytest.approx(100 * 3 / 10)
 
 
-def test_ter_is_edits_over_reference_tokens() -> None:
+def test_token_error_rate_is_edits_over_reference_tokens() -> None:
     # one phone wrong and one missing, of 4; one too many, of 2
-    assert METRICS["ter"].corpus(["K AE P", "D AO G"], [["K AH P S"], ["D AO"]]) == pytest.approx(100 * 3 / 6)
+    assert corpus_score("token_error_rate", ["K AE P", "D AO G"], [["K AH P S"], ["D AO"]]) == pytest.approx(
+        100 * 3 / 6
+    )
 
 
-def test_ter_does_not_see_how_wide_the_spaces_are() -> None:
-    assert METRICS["ter"].corpus(["K  AE T "], [["K AE T"]]) == 0.0
+def test_token_error_rate_does_not_see_how_wide_the_spaces_are() -> None:
+    assert corpus_score("token_error_rate", ["K  AE T "], [["K AE T"]]) == 0.0
 
 
 def test_the_nearest_reference_gives_the_edits_and_the_length() -> None:
-    assert METRICS["cer"].corpus(["abcd"], [["zzzzzzzzzz", "abce"]]) == pytest.approx(100 * 1 / 4)
+    assert corpus_score("cer", ["abcd"], [["zzzzzzzzzz", "abce"]]) == pytest.approx(100 * 1 / 4)
 
 
 def test_the_order_of_equally_near_references_does_not_change_cer() -> None:
-    assert METRICS["cer"].corpus(["ab"], [["a", "abc"]]) == METRICS["cer"].corpus(["ab"], [["abc", "a"]])
-    assert METRICS["cer"].corpus(["ab"], [["a", "abc"]]) == pytest.approx(100 / 3)
+    assert corpus_score("cer", ["ab"], [["a", "abc"]]) == corpus_score("cer", ["ab"], [["abc", "a"]])
+    assert corpus_score("cer", ["ab"], [["a", "abc"]]) == pytest.approx(100 / 3)
 
 
 def test_empty_references_do_not_divide_by_zero() -> None:
-    assert score(["", ""], [[""], [""]])["cer"] == 0.0
-    assert METRICS["ter"].corpus(["a b"], [[""]]) == 200.0
+    assert TABLE.score(["", ""], [[""], [""]])["cer"] == 0.0
+    assert corpus_score("token_error_rate", ["a b"], [[""]]) == 200.0
 
 
 def test_bleu_and_chrf_equal_sacrebleu_with_one_reference() -> None:
     outputs, references = corpus()
     stream = [[targets[0] for targets in references]]
-    assert METRICS["bleu"].corpus(outputs, references) == BLEU().corpus_score(outputs, stream).score
-    assert METRICS["chrf"].corpus(outputs, references) == CHRF().corpus_score(outputs, stream).score
+    assert corpus_score("bleu", outputs, references) == BLEU().corpus_score(outputs, stream).score
+    assert corpus_score("chrf", outputs, references) == CHRF().corpus_score(outputs, stream).score
 
 
 def test_a_line_with_fewer_references_scores_as_if_its_own_were_repeated() -> None:
@@ -73,23 +91,29 @@ def test_a_line_with_fewer_references_scores_as_if_its_own_were_repeated() -> No
     outputs, references = corpus(most=3)
     streams = [[targets[min(i, len(targets) - 1)] for targets in references] for i in range(3)]
     assert {len(targets) for targets in references} == {1, 2, 3}
-    assert METRICS["bleu"].corpus(outputs, references) == BLEU().corpus_score(outputs, streams).score
-    assert METRICS["chrf"].corpus(outputs, references) == CHRF().corpus_score(outputs, streams).score
+    assert corpus_score("bleu", outputs, references) == BLEU().corpus_score(outputs, streams).score
+    assert corpus_score("chrf", outputs, references) == CHRF().corpus_score(outputs, streams).score
 
 
 def test_an_empty_reference_is_a_reference_and_not_a_missing_one() -> None:
-    values = score(["", "one two three four"], [["", "something"], ["one two three four"]])
-    assert values == {"exact": 100.0, "cer": 0.0, "ter": 0.0, "bleu": pytest.approx(100), "chrf": pytest.approx(100)}
+    values = TABLE.score(["", "one two three four"], [["", "something"], ["one two three four"]])
+    assert values == {
+        "exact": 100.0,
+        "cer": 0.0,
+        "token_error_rate": 0.0,
+        "bleu": pytest.approx(100),
+        "chrf": pytest.approx(100),
+    }
 
 
 def test_score_has_all_five_metrics_under_their_own_names() -> None:
-    assert list(score(["a"], [["a"]])) == ["exact", "cer", "ter", "bleu", "chrf"]
+    assert list(TABLE.score(["a"], [["a"]])) == ["exact", "cer", "token_error_rate", "bleu", "chrf"]
     assert all(metric.name == name for name, metric in METRICS.items())
 
 
 def test_right_outputs_score_best_by_every_metric() -> None:
     _, references = corpus()
-    values = score([targets[0] for targets in references], references)
+    values = TABLE.score([targets[0] for targets in references], references)
     wanted = {name: 100.0 if metric.better == "higher" else 0.0 for name, metric in METRICS.items()}
     assert values == pytest.approx(wanted)
 
@@ -108,35 +132,83 @@ def test_lines_that_cannot_be_scored_are_refused(
     name: str, outputs: list[str], references: list[list[str]], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        METRICS[name].corpus(outputs, references)
+        corpus_score(name, outputs, references)
     with pytest.raises(ValueError, match=message):
-        paired_bootstrap(outputs, outputs, references, name)
+        paired_bootstrap(outputs, outputs, references, METRICS[name])
     with pytest.raises(ValueError, match=message):
-        interval(outputs, references, name)
+        interval(outputs, references, METRICS[name])
 
 
-@pytest.mark.parametrize("name", BETTER)
+@pytest.mark.parametrize("name", TABLE)
 def test_better_follows_the_direction_of_the_metric(name: str) -> None:
     higher = name in {"exact", "bleu", "chrf", "accuracy"}
-    assert is_better(name, 2.0, 1.0) is higher
-    assert is_better(name, 1.0, 2.0) is not higher
-    assert not is_better(name, 1.0, 1.0)
+    assert TABLE[name].is_better(2.0, 1.0) is higher
+    assert TABLE[name].is_better(1.0, 2.0) is not higher
+    assert not TABLE[name].is_better(1.0, 1.0)
 
 
-@pytest.mark.parametrize("name", BETTER)
+@pytest.mark.parametrize("name", TABLE)
 def test_nan_is_never_better_and_any_number_beats_none_and_nan(name: str) -> None:
-    assert not is_better(name, math.nan, None)
-    assert not is_better(name, math.nan, 1.0)
-    assert not is_better(name, math.nan, math.nan)
-    assert is_better(name, 0.0, None)
-    assert is_better(name, 0.0, math.nan)
+    assert not TABLE[name].is_better(math.nan, None)
+    assert not TABLE[name].is_better(math.nan, 1.0)
+    assert not TABLE[name].is_better(math.nan, math.nan)
+    assert TABLE[name].is_better(0.0, None)
+    assert TABLE[name].is_better(0.0, math.nan)
 
 
 def test_an_unknown_metric_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ValueError, match="'blue' is not known; did you mean 'bleu'"):
-        is_better("blue", 1.0, None)
-    with pytest.raises(ValueError, match=r"'loss' is not known here; .*Known: exact, cer, ter, bleu, chrf"):
-        paired_bootstrap(["a"], ["a"], [["a"]], "loss")
+    with pytest.raises(KeyError, match="'blue' is not known; did you mean 'bleu'"):
+        TABLE["blue"]
+
+
+@pytest.mark.parametrize("name", [name for name, metric in TABLE.items() if not metric.from_outputs])
+def test_what_the_model_measures_is_not_scored_from_outputs(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is measured by the model"):
+        paired_bootstrap(["a"], ["a"], [["a"]], TABLE[name])
+    with pytest.raises(ValueError, match=f"{name} is measured by the model"):
+        TABLE[name].of_line("a", ["a"])
+
+
+def test_every_metric_that_selects_a_checkpoint_is_a_setting_and_no_other() -> None:
+    assert list(get_args(MetricName)) == [metric.name for metric in TABLE.values() if metric.selects]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_an_alias_is_understood_everywhere_and_names_no_other_metric(table: Table) -> None:
+    for metric in table.values():
+        for alias in metric.aliases:
+            assert alias not in set(table)
+            assert table[alias] is metric
+            assert compose(("flag", {"train": {"select": alias}})).spec.train.select == metric.name
+
+
+def test_a_line_of_an_old_log_has_the_names_of_today() -> None:
+    line = {"kind": "evaluation", "ter": 3.0, "cer": 1.0, "metric": "ter", "score": 3.0}
+    wanted = {"kind": "evaluation", "token_error_rate": 3.0, "cer": 1.0, "metric": "token_error_rate", "score": 3.0}
+    assert with_current_names(line) == wanted
+    assert with_current_names({"kind": "report", "loss": 1.0}) == {"kind": "report", "loss": 1.0}
+
+
+def test_a_log_of_an_earlier_version_is_read_with_the_names_of_today(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"kind": "final", "ter": 3.0, "metric": "ter"}\n', encoding="utf-8")
+    assert LogFile(log).last() == LogFile(log).lines()[0]
+    assert LogFile(log).last() == {"kind": "final", "token_error_rate": 3.0, "metric": "token_error_rate"}
+
+
+def test_scores_with_aliases_have_each_value_under_both_names() -> None:
+    assert TABLE.with_aliases({"token_error_rate": 2.0, "n": 3}) == {"token_error_rate": 2.0, "n": 3, "ter": 2.0}
+    assert TABLE.with_aliases({"cer": 2.0}) == {"cer": 2.0}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_score_of_a_line_is_that_of_a_corpus_of_one(name: str) -> None:
+    output, references = "the cat sat on a mat", ["the cat sat on the mat", "a cat"]
+    assert METRICS[name].of_line(output, references) == pytest.approx(corpus_score(name, [output], [references]))
+
+
+def test_help_of_evaluate_names_every_metric() -> None:
+    assert all(name in str(evaluate.__doc__) for name in TABLE)
 
 
 def test_signatures_are_those_of_sacrebleu_for_the_same_references() -> None:
@@ -145,13 +217,13 @@ def test_signatures_are_those_of_sacrebleu_for_the_same_references() -> None:
     bleu, chrf = BLEU(), CHRF()
     bleu.corpus_score(outputs, stream)
     chrf.corpus_score(outputs, stream)
-    assert signatures(references) == {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
-    assert "nrefs:var" in signatures(corpus(most=3)[1])["bleu"]
+    assert TABLE.signatures(references) == {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+    assert "nrefs:var" in TABLE.signatures(corpus(most=3)[1])["bleu"]
 
 
 def test_signatures_without_references_do_not_guess_their_number() -> None:
-    assert "tok:13a" in signatures()["bleu"]
-    assert all("nrefs" not in signature for signature in signatures().values())
+    assert "tok:13a" in TABLE.signatures()["bleu"]
+    assert all("nrefs" not in signature for signature in TABLE.signatures().values())
 
 
 def test_importing_metrics_does_not_load_torch_or_sacrebleu() -> None:
@@ -167,23 +239,23 @@ def test_the_statistics_of_all_lines_give_the_corpus_metric(name: str, most: int
     outputs, references = corpus(rate=rate, most=most)
     outputs[3:6] = ["", "x", "  Q "]
     references[5:7] = [[""], ["y", ""]]
-    found = paired_bootstrap(outputs, outputs[::-1], references, name, samples=1)
-    assert found.first == pytest.approx(METRICS[name].corpus(outputs, references), abs=1e-9)
-    assert found.second == pytest.approx(METRICS[name].corpus(outputs[::-1], references), abs=1e-9)
+    found = paired_bootstrap(outputs, outputs[::-1], references, METRICS[name], samples=1)
+    assert found.first == pytest.approx(corpus_score(name, outputs, references), abs=1e-9)
+    assert found.second == pytest.approx(corpus_score(name, outputs[::-1], references), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_a_single_line_gives_the_corpus_metric_and_no_width(name: str) -> None:
     outputs, references = ["the cat sat on a mat"], [["the cat sat on the mat", "a cat"]]
-    value = pytest.approx(METRICS[name].corpus(outputs, references))
-    assert interval(outputs, references, name, samples=5) == (value, value)
+    value = pytest.approx(corpus_score(name, outputs, references))
+    assert interval(outputs, references, METRICS[name], samples=5) == (value, value)
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_identical_systems_differ_by_nothing_and_p_is_one(name: str) -> None:
     outputs, references = corpus(most=2)
-    value = pytest.approx(METRICS[name].corpus(outputs, references))
-    found = paired_bootstrap(outputs, list(outputs), references, name, samples=50)
+    value = pytest.approx(corpus_score(name, outputs, references))
+    found = paired_bootstrap(outputs, list(outputs), references, METRICS[name], samples=50)
     assert found == Comparison(name, value, value, 0.0, 0.0, 0.0, 1.0)
     assert not found.significant
 
@@ -192,10 +264,10 @@ def test_identical_systems_differ_by_nothing_and_p_is_one(name: str) -> None:
 def test_a_clearly_better_system_is_significant_and_the_interval_leaves_out_zero(name: str) -> None:
     good, references = corpus(rate=0.05)
     bad, _ = corpus(rate=0.6)
-    found = paired_bootstrap(good, bad, references, name)
+    found = paired_bootstrap(good, bad, references, METRICS[name])
     assert found.p < 0.01
     assert found.significant
-    assert is_better(name, found.first, found.second)
+    assert TABLE[name].is_better(found.first, found.second)
     assert found.low < found.difference < found.high
     assert found.low > 0 or found.high < 0
 
@@ -204,8 +276,8 @@ def test_a_clearly_better_system_is_significant_and_the_interval_leaves_out_zero
 def test_exchanging_the_systems_turns_the_difference_and_keeps_p(name: str) -> None:
     first, references = corpus(rate=0.25)
     second, _ = corpus(rate=0.3)
-    there = paired_bootstrap(first, second, references, name, samples=100)
-    back = paired_bootstrap(second, first, references, name, samples=100)
+    there = paired_bootstrap(first, second, references, METRICS[name], samples=100)
+    back = paired_bootstrap(second, first, references, METRICS[name], samples=100)
     assert back.p == there.p
     assert (back.difference, back.low, back.high) == pytest.approx((-there.difference, -there.high, -there.low))
 
@@ -214,24 +286,28 @@ def test_one_lucky_line_is_not_significant() -> None:
     references = [[str(i)] for i in range(100)]
     first = [str(i) for i in range(50)] + ["no"] * 50
     second = ["no", *first[1:]]
-    found = paired_bootstrap(first, second, references, "exact")
+    found = paired_bootstrap(first, second, references, METRICS["exact"])
     assert found.difference == 1.0
     assert not found.significant
 
 
 def test_the_interval_of_exact_is_close_to_the_binomial_one() -> None:
     references = [["a"]] * 400
-    low, high = interval(["a"] * 100 + ["b"] * 300, references, "exact", samples=4000)
+    low, high = interval(["a"] * 100 + ["b"] * 300, references, METRICS["exact"], samples=4000)
     half = 100 * 1.96 * math.sqrt(0.25 * 0.75 / 400)
     assert (low, high) == pytest.approx((25 - half, 25 + half), abs=0.6)
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
     outputs, references = corpus()
-    assert interval(outputs, references, "cer", seed=1) == interval(outputs, references, "cer", seed=1)
-    assert interval(outputs, references, "cer", seed=1) != interval(outputs, references, "cer", seed=2)
+    assert interval(outputs, references, METRICS["cer"], seed=1) == interval(
+        outputs, references, METRICS["cer"], seed=1
+    )
+    assert interval(outputs, references, METRICS["cer"], seed=1) != interval(
+        outputs, references, METRICS["cer"], seed=2
+    )
 
 
 def test_fewer_than_one_sample_is_refused() -> None:
     with pytest.raises(ValueError, match="samples must be at least 1, got 0"):
-        interval(["a"], [["a"]], "exact", samples=0)
+        interval(["a"], [["a"]], METRICS["exact"], samples=0)

@@ -42,7 +42,7 @@ def log(run: weft.Run) -> list[dict[str, object]]:
 def test_what_is_kept_as_the_best_is_told_and_by_what() -> None:
     told = io.StringIO()
     plain = Plain(told)
-    numbers = dict.fromkeys(("cer", "ter", "bleu", "chrf"), 0.0)
+    numbers = dict.fromkeys(("cer", "token_error_rate", "bleu", "chrf"), 0.0)
     kept = [(1, 0.0, True), (2, 0.0, True), (3, 5.0, True), (4, 5.0, False), (1, 5.0, True)]  # the last: another model
     for step, score, best in kept:
         line = {"step": step, "loss": 1 / step, "exact": score, **numbers}
@@ -52,7 +52,7 @@ def test_what_is_kept_as_the_best_is_told_and_by_what() -> None:
 
 
 def test_a_bleu_of_nothing_is_told_only_where_it_is_asked_for() -> None:
-    scores = {"exact": 95.0, "cer": 1.0, "ter": 5.0, "bleu": 0.0, "chrf": 98.0}
+    scores = {"exact": 95.0, "cer": 1.0, "token_error_rate": 5.0, "bleu": 0.0, "chrf": 98.0}
     assert "bleu" not in worth_telling({**scores, "metric": "exact"})
     assert worth_telling({**scores, "metric": "bleu"})["bleu"] == "0.00"
     assert worth_telling({**scores, "bleu": 3.0, "metric": "exact"})["bleu"] == "3.00"
@@ -62,7 +62,11 @@ def test_a_model_does_not_begin_with_the_best_score_of_the_one_before() -> None:
     told = io.StringIO()
     plain = Plain(told)
     numbers = {"loss": 1.0, "epoch": 1.0, "tokens_per_second": 9.0, "share": 0.5}
-    evaluation = {**dict.fromkeys(("exact", "cer", "ter", "bleu", "chrf"), 88.0), "metric": "exact", "best_score": 88.0}
+    evaluation = {
+        **dict.fromkeys(("exact", "cer", "token_error_rate", "bleu", "chrf"), 88.0),
+        "metric": "exact",
+        "best_score": 88.0,
+    }
     plain.evaluation({"step": 10, "loss": 1.0, "best": True, **evaluation}, [])
     plain.report({"step": 1, **numbers})
     assert "best" not in told.getvalue().splitlines()[-1]

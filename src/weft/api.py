@@ -25,7 +25,7 @@ from weft.runs.job import Job, named_files
 from weft.runs.log import LogFile
 from weft.runs.report import reporter as speaking_reporter
 from weft.runs.train import run_job
-from weft.score.metrics import signatures
+from weft.score.metrics import table_of
 from weft.settings import Layer, compose, put, read_file, read_overrides
 from weft.spec import Search, Spec
 
@@ -40,7 +40,7 @@ class Evaluation(Mapping[str, float]):
     signatures: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> float:
-        return self.metrics[name]
+        return self.metrics[table_of()[name].name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.metrics)
@@ -49,9 +49,7 @@ class Evaluation(Mapping[str, float]):
         return len(self.metrics)
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{k}</td><td style='text-align:right'>{v:.2f}</td></tr>" for k, v in self.metrics.items()
-        )
+        rows = _html_rows(self.metrics)
         return f"<table><tr><th>metric</th><th>{self.n} pairs</th></tr>{rows}</table>"
 
 
@@ -144,7 +142,9 @@ class Run:
             raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
         self._check_marks(listed)
         found = self.predictor.evaluate(listed, self.predictor.plan(self.search(search)), tick)
-        return Evaluation(found.metrics, found.pairs, found.outputs, signatures([[pair.target] for pair in listed]))
+        return Evaluation(
+            found.metrics, found.pairs, found.outputs, table_of().signatures([[pair.target] for pair in listed])
+        )
 
     def __repr__(self) -> str:
         return f"<weft run {self.path}: {self._headline()}>"
@@ -157,13 +157,14 @@ class Run:
 
     def _repr_html_(self) -> str:
         line = _final_line(self.folder)
-        rows = "".join(
-            f"<tr><td>{name}</td><td style='text-align:right'>{line[name]:.2f}</td></tr>"
-            for name in ("exact", "cer", "ter", "bleu", "chrf", "accuracy", "loss")
-            if line and line.get(name) is not None
-        )
+        rows = _html_rows(line)
         title = f"<b>weft run</b> <code>{html.escape(str(self.path))}</code> {html.escape(self._headline())}"
         return f"{title}<table>{rows}</table>"
+
+
+def _html_rows(scores: Mapping[str, Any]) -> str:
+    shown = table_of().present(scores)
+    return "".join(f"<tr><td>{m.name}</td><td style='text-align:right'>{m.show(value)}</td></tr>" for m, value in shown)
 
 
 def _final_line(folder: RunFolder) -> dict[str, Any]:

@@ -29,7 +29,7 @@ RENAMED = {  # settings of earlier versions, which run folders and settings file
     "search.longest_ratio": "search.max_ratio",
     "search.longest_extra": "search.max_extra",
 }
-RENAMED_VALUES = {("data.unseen", "kin"): "nearest"}
+RENAMED_VALUES = {("data.unseen", "kin"): "nearest", ("train.select", "ter"): "token_error_rate"}
 
 
 class Clash(UserError):

@@ -18,7 +18,7 @@ ScoreName = Literal["none", "dot", "scaled", "bilinear", "additive", "concat", "
 HeadScoreName = Literal["dot", "scaled", "bilinear", "additive", "concat", "rbf", "cosine"]
 WeigherName = Literal["softmax", "nearest", "straight-through", "exact", "sparsemax", "kernel"]
 PositionName = Literal["none", "sinusoid", "sinusoid-concat", "learned", "relative", "bucketed", "rotary", "alibi"]
-MetricName = Literal["exact", "cer", "ter", "bleu", "chrf", "accuracy", "loss"]
+MetricName = Literal["exact", "cer", "token_error_rate", "bleu", "chrf", "accuracy", "loss"]
 SPELLED = ("characters", "parts")  # the ways to cut text that are about single letters
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]

@@ -34,8 +34,8 @@ def evaluate(
 ) -> None:
     """How good a run is on pairs that it has not seen.
 
-    exact, cer, ter, bleu and chrf are in percent, and so is accuracy, the share of symbols that are right given the
-    right ones before; loss is in nats per target symbol.
+    exact, cer, token_error_rate, bleu and chrf are in percent, and so is accuracy, the share of symbols that are right
+    given the right ones before; loss is in nats per target symbol.
 
     [bold]Examples[/]
       weft evaluate my-run test.tsv
@@ -46,6 +46,7 @@ def evaluate(
     from weft.core import memory
     from weft.data.pairs import Columns, Reading, read_pairs
     from weft.runs.log import finite
+    from weft.score.metrics import table_of
 
     search = search_changes(beam, greedy, False, {})
     loaded, other = load(run, *(with_ or ())), None if against is None else load(against)
@@ -68,6 +69,8 @@ def evaluate(
     if other is not None:
         result["against"] = _against(found.outputs, other.evaluate(rows, search=search).outputs, rows)
     if as_json:
+        table = table_of()
+        result = {k: table.with_aliases(v) if k == "against" else v for k, v in table.with_aliases(result).items()}
         typer.echo(json.dumps(finite(result), ensure_ascii=False))
     else:
         _show(str(run), result, str(against) if against is not None else "")
@@ -85,17 +88,18 @@ def _fields(columns: Any) -> list[Any]:
 def _against(first: list[str], second: list[str], rows: list[Any]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from weft.score.metrics import METRICS
+    from weft.score.metrics import table_of
     from weft.score.significance import paired_bootstrap
 
     references = [[pair.target] for pair in rows]
-    return {name: asdict(paired_bootstrap(first, second, references, name)) for name in METRICS}
+    return {m.name: asdict(paired_bootstrap(first, second, references, m)) for m in table_of().from_outputs}
 
 
 def _show(name: str, result: dict[str, Any], other: str) -> None:
-    metrics = [m for m in ("exact", "cer", "ter", "bleu", "chrf", "accuracy", "loss") if m in result]
+    from weft.score.metrics import table_of
+
     if not other:
-        rows = [[m, f"{result[m]:.3f}" if m == "loss" else f"{result[m]:.2f}"] for m in metrics]
+        rows = [[metric.name, metric.show(value)] for metric, value in table_of().present(result)]
         common.show(f"{name}: {result['n']:,} pairs", common.table(["metric", "value"], rows))
     else:
         rows = []

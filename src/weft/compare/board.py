@@ -10,7 +10,7 @@ from weft.compare.plan import Cell, Plan
 from weft.compare.results import Result
 from weft.data.prepare import counted
 from weft.runs.report import clock, describe
-from weft.score.metrics import BETTER
+from weft.score.metrics import table_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,8 +64,8 @@ class Board:
     def rows(self) -> list[Row]:
         """The cells that have a score by their rank, then the others in their order."""
         scored = [(self._mean(cell), place, cell) for place, cell in enumerate(self.plan.cells)]
-        sign = -1 if BETTER[self.plan.metric] == "higher" else 1
-        ordered = sorted(scored, key=lambda row: (row[0] is None, sign * (row[0] or 0.0), row[1]))
+        metric = table_of()[self.plan.metric]
+        ordered = sorted(scored, key=lambda row: (row[0] is None, metric.rank(row[0] or 0.0), row[1]))
         return [self._row(cell, mean) for mean, _, cell in ordered]
 
     def _of(self, cell: Cell) -> list[Result]:

@@ -20,6 +20,7 @@ from weft.core.errors import UserError
 from weft.data.pairs import fingerprint
 from weft.data.prepare import Prepared
 from weft.runs.job import Job, asked_for, files_of, learn_tokenisers, speed_for
+from weft.score.metrics import table_of, with_current_names
 from weft.settings import Clash, Layer, flatten, merge, put
 from weft.spec import Spec
 
@@ -108,7 +109,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        content = json.loads(text)
+        content = with_current_names(json.loads(text))
         content.pop("format")
         return cls(
             **{
@@ -167,13 +168,15 @@ def _reason(error: UserError) -> str:
 
 def _refuse_other_symbols(base: Base, variants: Sequence[Variant]) -> None:
     """What is counted by the symbol says nothing about targets that are cut into others."""
-    metric = base.spec.train.select
+    table, metric = table_of(), base.spec.train.select
     keys = {key for variant in variants for key in variant.settings}
-    if metric in ("loss", "accuracy") and (cut := sorted(keys & {"target.tokens", "target.size"})):
+    if not table[metric].from_outputs and (cut := sorted(keys & {"target.tokens", "target.size"})):
         raise UserError(
             f"train.select={metric} is counted by the symbol, and what a symbol is would vary",
             f"--vary {cut[0]}",
-            "compare by what does not hang on it: --set train.select=exact, cer, bleu or chrf",
+            "compare by what does not depend on it: --set train.select="
+            + ", ".join(m.name for m in table.from_outputs[:-1])
+            + f" or {table.from_outputs[-1].name}",
         )
 
 

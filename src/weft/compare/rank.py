@@ -16,8 +16,8 @@ from weft.compare.variants import short_key, text_of
 from weft.core.errors import WeftError
 from weft.data.prepare import counted
 from weft.runs.report import clock
-from weft.score.metrics import BETTER
-from weft.score.significance import Array, numbers_of
+from weft.score.metrics import table_of
+from weft.score.significance import Array
 from weft.score.standings import standings
 
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -65,9 +65,9 @@ def ranked(plan: Plan, results: Sequence[Result], folder: GridFolder) -> list[Ro
         raise WeftError(
             f"no run of the comparison worked: {reason}", str(folder.path), "change what it says, then again"
         )
-    found = standings([[_numbers_of(result, folder) for result in done[cell.name]] for cell in scored], plan.metric)
-    sign = -1 if BETTER[plan.metric] == "higher" else 1
-    order = sorted(range(len(scored)), key=lambda i: (sign * found[i].mean, i))
+    metric = table_of()[plan.metric]
+    found = standings([[_numbers_of(result, folder) for result in done[cell.name]] for cell in scored], metric)
+    order = sorted(range(len(scored)), key=lambda i: (metric.rank(found[i].mean), i))
     rows = []
     for place in order:
         cell, at, of = scored[place], found[place], done[scored[place].name]
@@ -84,7 +84,7 @@ def _numbers_of(result: Result, folder: GridFolder) -> Array:
     if result.valid is not None and result.valid.blocks:
         return np.array(result.valid.blocks)
     outputs, targets = read_outputs(folder.run(result.cell, result.seed))
-    return numbers_of(outputs, [[target] for target in targets], result.metric)
+    return table_of()[result.metric].numbers(outputs, [[target] for target in targets])
 
 
 def _loss(results: Sequence[Result]) -> float:

@@ -26,6 +26,7 @@ from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.runs.folder import RunFolder, differences
 from weft.runs.log import LogFile
+from weft.score.metrics import with_current_names
 
 VALIDATION = "outputs.jsonl"
 
@@ -62,7 +63,12 @@ class Result:
 
 def _scored(content: dict[str, Any]) -> Scored:
     lengths = [LengthClass(**one) for one in content["lengths"]]
-    return Scored(content["metrics"], content["pairs"], lengths, [(total, n) for total, n in content["blocks"]])
+    return Scored(
+        with_current_names(content["metrics"]),
+        content["pairs"],
+        lengths,
+        [(total, n) for total, n in content["blocks"]],
+    )
 
 
 class GridFolder:

@@ -14,7 +14,7 @@ import numpy as np
 from weft.api import Run
 from weft.compare.lengths import LengthClass, Unit, classes, length_of
 from weft.core.pair import Pair
-from weft.score.metrics import METRICS
+from weft.score.metrics import table_of
 
 BLOCKS = 200
 Blocks = list[tuple[float, float]]  # of each block the sum that the metric divides by the count, and the count
@@ -39,15 +39,16 @@ def score_run(run: Run, pairs: Sequence[Pair], metric: str, unit: Unit) -> tuple
         rows = [i for i, n in enumerate(lengths) if low <= n <= high]
         if rows:
             by_length.append(LengthClass(low, high, len(rows), _score(run, pairs, found.outputs, rows, metric)))
-    blocks = [] if metric in METRICS else _blocks(run, pairs, metric)
+    blocks = [] if table_of()[metric].from_outputs else _blocks(run, pairs, metric)
     return Scored(dict(found.metrics), found.n, by_length, blocks), found.outputs
 
 
 def _score(run: Run, pairs: Sequence[Pair], outputs: Sequence[str], rows: Sequence[int], metric: str) -> float:
     some = [pairs[i] for i in rows]
-    if metric not in METRICS:
+    corpus = table_of()[metric].corpus
+    if corpus is None:
         return _forced(run, some, metric)[0]
-    return METRICS[metric].corpus([outputs[i] for i in rows], [[pair.target] for pair in some])
+    return corpus([outputs[i] for i in rows], [[pair.target] for pair in some])
 
 
 def _forced(run: Run, pairs: Sequence[Pair], metric: str) -> tuple[float, int]:
@@ -61,5 +62,5 @@ def _blocks(run: Run, pairs: Sequence[Pair], metric: str) -> Blocks:
     made = []
     for rows in np.array_split(np.arange(len(pairs)), min(BLOCKS, len(pairs))):
         value, count = _forced(run, [pairs[i] for i in rows], metric)
-        made.append((value * count / (100.0 if metric == "accuracy" else 1.0), float(count)))
+        made.append((value * count / table_of()[metric].scale, float(count)))
     return made

@@ -34,7 +34,7 @@ from weft.learn.snapshot import Snapshots
 from weft.learn.validate import Evaluation, Validator
 from weft.learn.world import World
 from weft.nn.model import Model, Seq2Seq
-from weft.score.metrics import is_better
+from weft.score.metrics import table_of
 from weft.search.decode import Plan as Search
 from weft.spec import Spec
 
@@ -288,9 +288,9 @@ class Trainer:
         progress, metric = self.progress, self.spec.train.select
         progress.evaluated_step = progress.step
         progress.evaluations = int(self.share * self.spec.train.evaluations)
-        score, loss = found.metrics[metric], found.metrics["loss"]
-        draw = score == progress.best_score and is_better("loss", loss, progress.best_loss)
-        if is_better(metric, score, progress.best_score) or draw or progress.best_step < 0:
+        score, loss, table = found.metrics[metric], found.metrics["loss"], table_of()
+        draw = score == progress.best_score and table["loss"].is_better(loss, progress.best_loss)
+        if table[metric].is_better(score, progress.best_score) or draw or progress.best_step < 0:
             progress.best_step, progress.best_score, progress.best_loss, progress.stale = progress.step, score, loss, 0
         else:
             progress.stale += 1

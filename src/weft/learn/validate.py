@@ -17,7 +17,7 @@ from weft.data.text.unseen import Strangers
 from weft.learn.forced import Forced
 from weft.nn.model import Model
 from weft.nn.packed import packed
-from weft.score.metrics import score
+from weft.score.metrics import table_of
 from weft.search.decode import Plan, Searched, asked_once, decode
 
 
@@ -81,7 +81,7 @@ class Validator:
                 said = self._said(cast(Searched, model), plan, device, tick, cut)
                 metrics = self.forced(model, device)
             outputs = [self.strangers.restore(pair.source, text) for pair, text in zip(self.pairs, said)]
-            metrics |= score(outputs, [[pair.target] for pair in self.pairs])
+            metrics |= table_of().score(outputs, [[pair.target] for pair in self.pairs])
         finally:
             model.train(training)
         return Evaluation(metrics, outputs, len(self.pairs))

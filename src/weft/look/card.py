@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.score.metrics import table_of
 from weft.spec import Spec
-
-EXPLAIN = {
-    "exact": "outputs that are right to the last symbol, %",
-    "cer": "character error rate, %",
-    "ter": "token error rate (space-separated), %",
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "accuracy": "next symbols right, given the right ones before, %",
-    "loss": "nats per target symbol",
-}
 
 
 def card(
@@ -82,7 +73,9 @@ def _invented(facts: Mapping[str, Any]) -> str:
 def _scores(final: Mapping[str, Any]) -> list[str]:
     if not final:
         return []
-    rows = [f"| {name} | {final[name]:.2f} | {text} |" for name, text in EXPLAIN.items() if final.get(name) is not None]
+    rows = [
+        f"| {metric.name} | {metric.show(value)} | {metric.explain} |" for metric, value in table_of().present(final)
+    ]
     return [
         "## Measured",
         "",

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from weft.look.curves import INK, LABELS, dress
+from weft.look.curves import INK, dress, label_of
 
 COLOURS = ("#1f5f99", "#c4501b", "#2f8f5b", "#8a4fa3", "#c99a12", "#3fa7b5", "#b0447a", "#6b6b6b", "#7a9a2e", "#8c5a3c")
 STROKES = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (3, 1.5)))
@@ -71,7 +71,7 @@ def draw_score_time(lines: Sequence[Line], path: Path, metric: str, title: str =
         mean = mean_curve(line.seeds)
         (drawn,) = axes.plot(*_sides(mean), color=looks.colour, linewidth=2.0, label=line.label)
         drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, markevery=[-1] if mean else None)
-    dress(axes, "training time", LABELS.get(metric, metric))
+    dress(axes, "training time", label_of(metric))
     axes.xaxis.set_major_formatter(FuncFormatter(_clock))
     longest = max((x for line in lines for seed in line.seeds for x, _ in seed), default=1.0)
     axes.xaxis.set_major_locator(MultipleLocator(next((s for s in TICKS if longest / s <= MOST_TICKS), longest)))
@@ -96,7 +96,7 @@ def draw_score_length(
         points = mean_points(line.seeds)
         (drawn,) = axes.plot(*_sides(points), color=looks.colour, linewidth=2.0, label=line.label)
         drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, clip_on=False)
-    dress(axes, f"source length ({unit}); bars: how many pairs", LABELS.get(metric, metric))
+    dress(axes, f"source length ({unit}); bars: how many pairs", label_of(metric))
     axes.set_xticks(range(len(classes)), [f"{name}\n({count:,})" for name, count in classes])
     axes.set_ylim(bottom=0)
     _legend(axes)

@@ -21,6 +21,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from weft.runs.log import LogFile
+from weft.score.metrics import table_of
 
 Row = dict[str, Any]
 
@@ -28,15 +29,6 @@ SPAN = 20.0
 FEW = 40
 """Up to so many points are marked one by one: a single point makes no line."""
 
-LABELS = {
-    "exact": "exact match (%)",
-    "cer": "character error rate (%)",
-    "ter": "token error rate (%)",
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "accuracy": "next symbols right (%)",
-    "loss": "validation loss (nats per token)",
-}
 TRAIN, VALID, METRIC, INK, FAINT = "#6fa8d6", "#c4501b", "#1f5f99", "#222222", "#a0a0a0"
 
 
@@ -147,13 +139,19 @@ def _draw_metric(axes: Axes, evaluations: list[Row]) -> None:
     scored = [row | {"score": row.get("score", row.get(metric))} for row in evaluations]
     scored = [row for row in scored if _is_number(row["score"])]
     _line(axes, _curve(scored, "score"), metric, METRIC, 1.8)
-    _dress(axes, LABELS.get(metric, metric))
+    _dress(axes, label_of(metric))
     best = [row for row in scored if row.get("best") is True]
     if best:
         least = min(row["score"] for row in scored)
         _mark(axes, best[-1]["step"], best[-1]["score"], below=len(scored) > 1 and best[-1]["score"] <= least)
     if not scored:
         _say(axes, "no evaluation yet")
+
+
+def label_of(metric: str) -> str:
+    """What an axis says of a metric."""
+    table = table_of()
+    return table[metric].label if metric in table else metric
 
 
 def _mark(axes: Axes, step: float, score: float, below: bool) -> None:

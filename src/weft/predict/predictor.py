@@ -28,7 +28,7 @@ from weft.nn.model import Aligned, Seq2Seq
 from weft.nn.packed import pack
 from weft.predict.directions import Choir, both_ways, choirs
 from weft.runs.folder import RunFolder
-from weft.score.metrics import score
+from weft.score.metrics import table_of
 from weft.search.decode import Plan, asked_once, decode
 from weft.search.rules import Rules
 from weft.spec import Search, Spec
@@ -202,7 +202,7 @@ class Predictor:
             validator = Validator.of(pairs, self.source, self.target, self.spec.train.batch_tokens)
             return validator.evaluate(self.model, plan, self.device, tick)
         outputs = [found.text for found in self.predict(pairs, plan, tick=tick)]
-        metrics = {**self.forced(pairs), **score(outputs, [[pair.target] for pair in pairs])}
+        metrics = {**self.forced(pairs), **table_of().score(outputs, [[pair.target] for pair in pairs])}
         return Evaluation(metrics, outputs, len(pairs))
 
     def forced(self, pairs: Sequence[Pair]) -> dict[str, float]:

@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from weft.score.metrics import with_current_names
+
 
 class LogFile:
     """log.jsonl: one line a report or evaluation, cut back to a known length when a run resumes."""
@@ -56,4 +58,4 @@ def _parsed(text: str) -> dict[str, Any] | None:
         line = json.loads(text)
     except ValueError:
         return None
-    return line if isinstance(line, dict) else None
+    return with_current_names(line) if isinstance(line, dict) else None

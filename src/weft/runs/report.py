@@ -8,6 +8,7 @@ import time
 from typing import Any, TextIO
 
 from weft.core.reporting import Example, Reporter
+from weft.score.metrics import table_of
 
 SECONDS_BETWEEN_LINES = 2.0
 
@@ -148,9 +149,8 @@ def describe(line: dict[str, Any]) -> str:
 
 
 def worth_telling(line: dict[str, Any]) -> dict[str, str]:
-    """Scores by name, without a BLEU of 0 where nobody asked for it: outputs of less than four words have no other."""
-    names = [name for name in ("exact", "cer", "ter", "bleu", "chrf") if line.get(name) is not None]
-    return {n: f"{line[n]:.2f}" for n in names if n != "bleu" or line[n] or line.get("metric") == "bleu"}
+    """The scores that a short report shows, by name."""
+    return table_of().reported(line, asked=line.get("metric"))
 
 
 def describe_evaluation(line: dict[str, Any]) -> str:

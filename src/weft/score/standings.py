@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.score.metrics import BETTER
-from weft.score.significance import COMBINE, Array, middle_95, resampled_sums, two_sided, whole
+from weft.score.significance import Array, middle_95, resampled_sums, two_sided, whole
+from weft.score.table import Metric
 
 SAMPLES_EACH, MOST_SAMPLES = 2500, 100_000  # so that p < 0.001 can be reached
 
@@ -33,20 +33,20 @@ class Standing:
     p: float
 
 
-def standings(systems: Sequence[Sequence[Array]], metric: str, samples: int = 5000, seed: int = 1) -> list[Standing]:
-    """Where each system stands, given each of its trainings as numbers (N, K) of lines (`numbers_of`).
+def standings(systems: Sequence[Sequence[Array]], metric: Metric, samples: int = 5000, seed: int = 1) -> list[Standing]:
+    """Where each system stands, given each of its trainings as numbers (N, K) of lines (`Metric.numbers`).
 
     Of systems with the same mean the first is taken as the best. Many systems are resampled more often: the least p
     that there can be is multiplied by their number.
     """
     samples = max(samples, min(MOST_SAMPLES, SAMPLES_EACH * len(systems)))
-    combine, every = COMBINE[metric], [lines for trainings in systems for lines in trainings]
+    every = [lines for trainings in systems for lines in trainings]
     sums = np.hsplit(resampled_sums(np.hstack(every), samples, seed), len(every))
-    scores, wholes = iter([combine(s) for s in sums]), iter([whole(lines, combine) for lines in every])
+    scores, wholes = iter([metric.combine(s) for s in sums]), iter([whole(lines, metric) for lines in every])
     generator = np.random.default_rng(seed)
     means = [float(np.mean([next(wholes) for _ in trainings])) for trainings in systems]
     drawn = [_drawn_mean(np.stack([next(scores) for _ in trainings], axis=1), generator) for trainings in systems]
-    best = int(np.argmax(means) if BETTER[metric] == "higher" else np.argmin(means))
+    best = int(np.argmin([metric.rank(mean) for mean in means]))
     others = [place for place in range(len(systems)) if place != best]
     p = dict(zip(others, holm([two_sided(drawn[best] - drawn[place]) for place in others])))
     return [Standing(means[i], *middle_95(drawn[i]), p.get(i, 1.0)) for i in range(len(systems))]
