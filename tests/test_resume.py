@@ -420,7 +420,7 @@ def test_a_run_of_an_earlier_version_that_compared_settings_first_has_the_time_t
     file.write_text(yaml.safe_dump(spec))
     (run.path / "race" / "1").mkdir(parents=True)
     (run.path / "race" / "result.json").write_text('{"winner": 1, "nats_per_character": {}, "seconds": 600.0}')
-    saved = checkpoint.steps(run.path / "checkpoints")
+    last = checkpoint.steps(run.path / "checkpoints")[-1]
     assert weft.load(run.path).spec.train.budget_seconds == 2.0
     weft.train(out=run.path, resume=True, reporter=Quiet())  # the time is over
-    assert checkpoint.steps(run.path / "checkpoints") == saved
+    assert checkpoint.steps(run.path / "checkpoints")[-1] == last
