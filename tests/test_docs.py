@@ -204,6 +204,25 @@ def test_the_settings_guide_names_every_value_of_the_tables() -> None:
             assert re.search(rf"(?<![\w-]){name}(?![\w-])", text), name
 
 
+def test_every_setting_that_the_pages_name_exists() -> None:
+    from weft.settings import Clash, compose, flatten, read_overrides
+    from weft.spec import Spec
+
+    kinds = [{side: {"kind": "transformer"} for side in ("encoder", "decoder")}, {}]
+    specs = [compose(("flag", {**layer, "embed": {"positions": "sinusoid"}})).spec for layer in kinds]
+    known = {key for spec in specs for key, _ in flatten(spec.model_dump(mode="json"))}
+    code = [text for page in PAGES for text in re.findall(r"`([^`\n]+)`", text_of(page))]
+    given = {item for text in code for item in re.findall(r"\b[a-z]+(?:\.[a-z_]+)+=[\w.-]+", text)}
+    named = {
+        name for text in code if (name := text.partition("=")[0]).split(".")[0] in Spec.model_fields and "." in name
+    }
+    assert min(len(given), len(named)) > 10
+    assert named - {"source.json", "target.json", "train.en:train.de"} <= known
+    for item in given:
+        with contextlib.suppress(Clash):  # with a default; the autopilot chooses what goes with it
+            compose(("flag", read_overrides([item])))
+
+
 def test_every_recipe_has_a_page_and_stands_in_the_list() -> None:
     from weft.recipes.book import RECIPES
 

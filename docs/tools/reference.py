@@ -55,7 +55,7 @@ def _argument(argument: Any) -> str:
 
 
 def _value(option: Any) -> str:
-    return "" if option.is_flag else f"`{(option.metavar or 'PATH').replace('|', chr(92) + '|')}`"
+    return "" if option.is_flag else f"`{option.metavar or 'PATH'}`"
 
 
 def _meaning(parameter: Any) -> str:
