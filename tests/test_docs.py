@@ -204,6 +204,13 @@ def test_the_settings_guide_names_every_value_of_the_tables() -> None:
             assert re.search(rf"(?<![\w-]){name}(?![\w-])", text), name
 
 
+def test_the_guide_to_evaluation_explains_every_metric() -> None:
+    from weft.score.text import TEXT
+
+    section = text_of(ROOT / "docs/guides/predicting.md").split("\n## Evaluate\n")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(TEXT)
+
+
 def test_every_setting_that_the_pages_name_exists() -> None:
     from weft.settings import Clash, compose, flatten, read_overrides
     from weft.spec import Spec
