@@ -224,7 +224,8 @@ def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
     (["--set", "encoder.heads=7", "--set", "encoder.width=64", "--steps", "2"], ["width=64 cannot be shared"]),
     (["--set", "encoder.width=33", "--steps", "2"], ["encoder.width=33 is odd"]),
     (["--budget", "-5m"], ["'-5m' is not a time", "--budget", "10m"]),
-    (["--budget", "0"], ["the budget is no time at all"]),
+    (["--budget", "0s"], ["the budget must be a positive time"]),
+    (["--budget", "10"], ["the budget 10 has no unit", "10s, 10m or 10h"]),
     (["--budget", "soon"], ["'soon' is not a time"]),
     (["--steps", "0"], ["train.steps: input should be greater than or equal to 1, but it is 0"]),
     (["--steps", "-3"], ["train.steps", "but it is -3"]),
@@ -1053,14 +1054,12 @@ def test_an_error_of_weft_itself_exits_with_one_and_asks_for_a_report(
     assert "--debug" in done.err
 
 
-def test_the_keyboard_stops_a_command_with_a_word_and_exit_code_one(
-    weft: Weft, tiny_run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_is_not_an_error_and_ends_with_130(weft: Weft, tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("weft.predict.predictor.Predictor.predict", interrupted)
-    assert weft("predict", tiny_run.path, stdin="abc\n") == Done(1, "", "error: stopped by the keyboard\n")
+    assert weft("predict", tiny_run.path, stdin="abc\n") == Done(130, "", "stopped by Ctrl-C\n")
 
 
 def test_debug_shows_the_traceback(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -601,7 +601,7 @@ def test_killed_in_the_middle_and_taken_up_it_ends_as_if_nothing_had_happened(ti
     wait_for(process, lambda: (out / "runs" / "elman-s1" / "last").exists())
     process.send_signal(signal.SIGTERM)
     code, _, errors = finished(process)
-    assert code == 1
+    assert code == 130
     assert "give the same command again" in errors
     code, said, errors = finished(started(tiny_pairs, out))
     assert code == 0, errors
@@ -659,7 +659,7 @@ def test_it_is_an_error_if_no_run_worked(tiny_pairs: Path, tmp_path: Path, monke
     monkeypatch.setattr(runs, "run_job", fails)
     with pytest.raises(WeftError, match="no run of the comparison worked: RuntimeError: no luck") as error:
         compare(tiny_pairs, tmp_path / "out")
-    assert error.value.exit_code == 1
+    assert error.value.exit_code == 130
 
 
 def test_a_loss_that_is_no_number_is_one_cells_failure(

@@ -18,7 +18,7 @@ from commands import Weft, refused
 from conftest import SMALL, made_up_pairs
 from test_resume import command, finish, start, write_pairs
 from weft.api import Run
-from weft.core.errors import WeftError, WentAstray
+from weft.core.errors import Diverged, WeftError
 from weft.learn.loop import Trainer
 from weft.learn.world import World
 from weft.predict.predictor import Predictor, best_weights
@@ -119,7 +119,7 @@ def astray(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         moment = when.get(folder.path.name)
         trainer = train_one(ready, folder, reporter, world, init) if moment != "at once" else None
         if trainer is None or moment:
-            raise WentAstray("the loss is nan", str(folder.path), "lower the rate")
+            raise Diverged("the loss is nan", str(folder.path), "lower the rate")
         return trainer
 
     monkeypatch.setattr(training, "_train_one", failing)
@@ -143,7 +143,7 @@ def test_a_model_that_goes_astray_leaves_the_others_to_be_trained_and_to_predict
 
 def test_a_first_model_that_goes_astray_ends_the_run(astray: dict[str, str], tiny_pairs: Path, tmp_path: Path) -> None:
     astray["run"] = "late"
-    with pytest.raises(WentAstray, match="the loss is nan"):
+    with pytest.raises(Diverged, match="the loss is nan"):
         package.train(tiny_pairs, out=tmp_path / "run", steps=2, settings=MEMBERS, reporter=Quiet())
     assert not RunFolder(tmp_path / "run").trained_members()
 
@@ -196,7 +196,7 @@ def test_sigterm_stops_all_with_everything_saved(tmp_path: Path) -> None:
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=120)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert b"go on with --resume" in errors
     for folder in (run, run / "members" / "2"):
         assert any((folder / "checkpoints").glob("step-*"))

@@ -163,5 +163,5 @@ def test_a_demo_that_is_stopped_says_how_to_go_on(weft: Weft, monkeypatch: pytes
     monkeypatch.setattr(api, "train", stopped)
     monkeypatch.setattr(demo, "PAIRS", 300)
     done = weft("demo", "--out", "mine")
-    assert done.code == 1
+    assert done.code == 130
     assert "go on with `weft train --out mine --resume`" in done.err

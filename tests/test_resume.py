@@ -118,7 +118,7 @@ def test_sigterm_saves_and_the_resumed_run_is_the_same(tmp_path: Path) -> None:
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert "everything is saved" in errors.decode()
     assert "--resume" in errors.decode()
     finish(start(command(pairs, run, 300, "--resume")))

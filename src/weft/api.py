@@ -18,7 +18,7 @@ from weft.core.pair import Pair
 from weft.core.reporting import Reporter
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import keep_given
-from weft.learn.budget import parse_seconds
+from weft.learn.budget import read_seconds
 from weft.predict.predictor import Prediction, Predictor
 from weft.runs.folder import RunFolder
 from weft.runs.job import Job, named_files
@@ -211,7 +211,7 @@ def train(
     given = {
         **columns,
         "data.on_bad_line": on_bad_line,
-        "train.budget_seconds": parse_seconds(str(budget)) if budget is not None else None,
+        "train.budget_seconds": read_seconds(budget) if budget is not None else None,
         "train.steps": steps,
         "train.epochs": epochs,
         "train.seed": seed,

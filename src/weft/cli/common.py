@@ -11,8 +11,31 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 _on_bad_line: str | None = None
+WIDTH_OF_FILES = 1000  # columns of a table that is written to a file or a pipe: nothing is cut or wrapped
+
+
+class Command(TyperCommand):
+    """A command whose switches are shown without a type beside them."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _plain_switches(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands, likewise."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _plain_switches(super().get_params(ctx))
+
+
+def _plain_switches(params: Any) -> Any:
+    for param in params:
+        if isinstance(param, TyperOption) and param.is_flag:
+            param.metavar = ""
+    return params
 
 
 def set_on_bad_line(value: str | None) -> None:
@@ -35,7 +58,7 @@ def use_threads(count: int) -> None:
 
 
 def complain(text: str, label: str = "error") -> None:
-    print(f"{label}: {text}", file=sys.stderr)
+    print(f"{label}: {text}" if label else text, file=sys.stderr)
 
 
 def note_unseen(marks: set[str]) -> None:
@@ -110,16 +133,17 @@ def table(columns: list[str], rows: list[list[str]], words: bool = False) -> Any
     return made
 
 
-def show(*things: Any) -> None:
-    """Print to stdout, as wide as needed where it is not a terminal."""
+def show(*things: Any, width: int = WIDTH_OF_FILES) -> None:
+    """Print to stdout; where that is not a terminal, with this many columns."""
     from rich.console import Console
 
     class Polite(Console):
         def on_broken_pipe(self) -> None:
             _nobody_reads()
 
-    console = Polite(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
-    if not sys.stdout.isatty():
-        console.width = 1000
+    to_file = not sys.stdout.isatty()
+    console = Polite(highlight=False, markup=False, emoji=False, soft_wrap=to_file and width == WIDTH_OF_FILES)
+    if to_file:
+        console.width = width
     for thing in things:
         console.print(thing)

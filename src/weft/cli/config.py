@@ -7,10 +7,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Settings: what there is, what a run has, whether a file is right.")
+from weft.cli import common
+
+app = typer.Typer(cls=common.Group, no_args_is_help=True, help="Show every setting, or check a file of settings.")
+WIDTH = 100  # columns of the table where it is not shown on a terminal
 
 
-@app.command()
+@app.command(cls=common.Command)
 def show(
     what: Annotated[
         Path | None, typer.Argument(metavar="[RUN|FILE]", help="A run folder or a YAML file; nothing: the defaults.")
@@ -24,7 +27,6 @@ def show(
       weft config show my-run
       weft config show my.yaml --set decoder.cell=gru
     """
-    from weft.cli import common
     from weft.settings import compose, flatten, read_file, read_overrides
 
     if what is not None and what.is_dir():
@@ -45,7 +47,7 @@ def show(
     ]
     if what is None:
         rows += _of_transformers({row[0] for row in rows})
-    common.show(common.table(["setting", "value", "from", "meaning"], rows, words=True))
+    common.show(common.table(["setting", "value", "from", "meaning"], rows, words=True), width=WIDTH)
 
 
 def _of_transformers(known: set[str]) -> list[list[str]]:
@@ -62,7 +64,7 @@ def _of_transformers(known: set[str]) -> list[list[str]]:
     ]
 
 
-@app.command()
+@app.command(cls=common.Command)
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file of settings.")],
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting on top.", metavar="KEY=VALUE")] = None,

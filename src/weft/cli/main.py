@@ -1,7 +1,7 @@
 """`weft`: the commands, what is common to them, and how errors end.
 
-Exit codes: 0 done, 2 the user's mistake, 1 anything else. Results go to
-stdout, all else to stderr. `--debug`, `--on-bad-line` and `--threads` belong to every command and may stand anywhere.
+Exit codes: 0 done, 2 the user's mistake, 130 stopped by Ctrl-C, 1 anything else. Results go to stdout, all else to
+stderr. `--debug`, `--on-bad-line` and `--threads` belong to every command and may stand anywhere.
 """
 
 from __future__ import annotations
@@ -30,31 +30,34 @@ from weft.cli.train import train
 app = typer.Typer(
     name="weft",
     no_args_is_help=True,
-    add_completion=False,
+    cls=common.Group,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(train)
-app.command()(predict)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(data)
-app.command()(export)
+for command in (train, predict, evaluate, compare, data, export, demo):
+    app.command(cls=common.Command)(command)
 app.add_typer(config_app, name="config")
 app.add_typer(recipe_app, name="recipe")
-app.command()(demo)
 
 
 # typer carries a click of its own from some version on; its base error is found through what it does export
 CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 SPINS, SPINS_ALONE, LOOKS = 1000, 20_000, 3
-INTERRUPTED = 130  # what typer, which catches Ctrl-C itself, returns then
+INTERRUPTED = 130  # also what typer returns, which catches Ctrl-C itself
 
 
 def _version(value: bool) -> None:
+    """Print the versions that a bug report needs."""
     if value:
-        typer.echo(f"weft {__version__}")
+        import platform
+        from importlib.metadata import version
+
+        from weft.core import native
+
+        compiled = "yes" if native.pointwise() is not None else "no"
+        python = platform.python_version()
+        typer.echo(f"weft {__version__} (torch {version('torch')}, compiled code: {compiled}, Python {python})")
         raise typer.Exit
 
 
@@ -73,7 +76,8 @@ def weft(
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Learn to turn one sequence into another, from a file of pairs.
@@ -131,6 +135,11 @@ def main() -> NoReturn:
     arguments = hoist(sys.argv[1:])
     os.environ.setdefault("GOMP_SPINCOUNT", str(spins()))  # must be said before torch is loaded
     warnings.showwarning = lambda message, *_: common.complain(str(message), label="note")
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str]) -> int:
+    """Run a command; return the exit code."""
     try:
         code = app(arguments, prog_name="weft", standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):
@@ -138,17 +147,19 @@ def main() -> NoReturn:
     except Exception as error:
         if "--debug" in arguments:
             raise
-        code = _told(error)
+        return _explain(error)
     if code == INTERRUPTED:
-        common.complain("stopped by the keyboard")
-        code = 1
-    sys.exit(code)
+        common.complain("stopped by Ctrl-C", label="")
+    return int(code)
 
 
-def _told(error: Exception) -> int:
-    """Say what happened in three parts; the exit code."""
-    from weft.core.errors import WeftError
+def _explain(error: Exception) -> int:
+    """Say what happened in three parts; return the exit code."""
+    from weft.core.errors import Interrupted, WeftError
 
+    if isinstance(error, Interrupted):
+        common.complain(str(error), label="")
+        return error.exit_code
     if isinstance(error, WeftError):
         common.complain(str(error))
         return error.exit_code

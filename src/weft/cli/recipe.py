@@ -9,10 +9,10 @@ import typer
 
 from weft.cli import common
 
-app = typer.Typer(no_args_is_help=True, help="Named experiments that finish on two CPU cores.")
+app = typer.Typer(cls=common.Group, no_args_is_help=True, help="Named experiments that finish on two CPU cores.")
 
 
-@app.command(name="list")
+@app.command(name="list", cls=common.Command)
 def list_() -> None:
     """Every recipe with its question.
 
@@ -25,7 +25,7 @@ def list_() -> None:
     common.show(common.table(["recipe", "question"], rows, words=True))
 
 
-@app.command()
+@app.command(cls=common.Command)
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="One of `weft recipe list`.", show_default=False)],
     out: Annotated[

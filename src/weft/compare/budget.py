@@ -6,7 +6,7 @@ import re
 
 from weft.core.errors import UserError
 from weft.data.corpus import Corpus
-from weft.learn.budget import parse_seconds
+from weft.learn.budget import read_seconds
 from weft.learn.loop import epoch_of
 from weft.spec import Spec
 
@@ -18,7 +18,9 @@ def read_budget(budget: str | float | None) -> tuple[float | None, float | None]
     """Seconds or tokens, whichever the text means: `5m` and `90s` are times, `2Mtokens` and `300k tokens` are not."""
     if budget is None:
         return None, None
-    text = str(budget).strip()
+    if not isinstance(budget, str):
+        return read_seconds(budget), None
+    text = budget.strip()
     if found := TOKENS.fullmatch(text):
         tokens = float(found[1]) * SIZES[found[2]]
         if tokens < 1:
@@ -26,7 +28,7 @@ def read_budget(budget: str | float | None) -> tuple[float | None, float | None]
         return None, tokens
     if "token" in text:
         raise UserError(f"'{text}' is not a number of tokens", "--budget", "write it like 2Mtokens or 300ktokens")
-    return parse_seconds(text), None
+    return read_seconds(text), None
 
 
 def epochs_for(tokens: float, corpus: Corpus, spec: Spec) -> float:

@@ -34,13 +34,13 @@ class UserError(WeftError):
 
 
 class Interrupted(WeftError):
-    """Training was asked to stop (SIGINT or SIGTERM) and has saved itself."""
+    """Training was asked to stop (SIGINT or SIGTERM) and has saved itself: not an error."""
 
-    exit_code = 1
+    exit_code = 130
 
 
-class WentAstray(WeftError):
-    """The loss of a model that was learning is not a number any more; its last good weights are saved."""
+class Diverged(WeftError):
+    """The loss or its gradient is not finite any more; the last good weights are saved."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

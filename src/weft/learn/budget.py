@@ -12,13 +12,25 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def parse_seconds(text: str) -> float:
-    """`90s`, `10m`, `1.5h`, `1h30m`, or a number of seconds."""
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
-    if not parts or "".join(n + u for n, u in parts) != text.strip():
-        raise UserError(f"'{text}' is not a time", "--budget", "write it like 90s, 10m, 1h30m")
-    seconds = sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
-    if seconds <= 0:
-        raise UserError("the budget is no time at all", f"--budget {text}", "give a positive time, like 10m")
+    """Return the seconds of `90s`, `10m`, `1.5h` or `1h30m`; a number without a unit is refused."""
+    number = text.strip()
+    if re.fullmatch(r"\d+(?:\.\d+)?", number):
+        todo = f"give the unit: {number}s, {number}m or {number}h"
+        raise UserError(f"the budget {number} has no unit", f"--budget {text}", todo)
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", number)
+    if not parts or "".join(n + u for n, u in parts) != number:
+        raise UserError(f"'{text}' is not a time", f"--budget {text}", "write it like 90s, 10m or 1h30m")
+    return checked_seconds(sum(float(n) * UNITS[unit] for n, unit in parts), f"--budget {text}")
+
+
+def read_seconds(budget: str | float) -> float:
+    """Return the seconds of a budget as Python takes it: a text with units, or a number of seconds."""
+    return parse_seconds(budget) if isinstance(budget, str) else checked_seconds(float(budget), f"budget={budget}")
+
+
+def checked_seconds(seconds: float, where: str) -> float:
+    if not 0 < seconds < math.inf:
+        raise UserError("the budget must be a positive time", where, "give some time, such as 10m")
     return seconds
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
-from weft.core.errors import Interrupted, WentAstray
+from weft.core.errors import Diverged, Interrupted
 from weft.core.reporting import Log, Reporter
 from weft.data.batches import Plan
 from weft.data.corpus import Corpus
@@ -341,7 +341,7 @@ class Trainer:
     def _not_finite(self, reason: str) -> None:
         self.optimiser.zero_grad(set_to_none=True)
         self._save()
-        raise WentAstray(
+        raise Diverged(
             f"training stopped at step {self.progress.step:,}: {reason}; the last good weights are saved",
             str(self._snapshots.path),
             f"train again with a lower rate, such as --set train.rate={self.spec.train.rate / 4:g}",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from weft.core.errors import UserError, WentAstray
+from weft.core.errors import Diverged, UserError
 from weft.core.memory import give_back
 from weft.core.reporting import Reporter
 from weft.data.files import settle, sides
@@ -166,7 +166,7 @@ def _train_some(
             member.astray.unlink(missing_ok=True)
             try:
                 trainers.append(_train_one(own, member, told, world, init))
-            except WentAstray as error:
+            except Diverged as error:
                 if number == 1:
                     raise
                 member.write(member.astray.name, f"{error.what}\n")  # whoever speaks to the user will tell
