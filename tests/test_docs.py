@@ -230,6 +230,14 @@ def test_every_setting_that_the_pages_name_exists() -> None:
             compose(("flag", read_overrides([item])))
 
 
+def test_every_file_that_the_pages_name_exists() -> None:
+    for page in (ROOT / "CONTRIBUTING.md", ROOT / "docs/tour.md", ROOT / "docs/guides/settings.md"):
+        named = re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|c|md))`", text_of(page))
+        assert named
+        for name in named:
+            assert (ROOT / name).exists() or (ROOT / "src/weft" / name).exists(), f"{page.name}: {name}"
+
+
 def test_every_recipe_has_a_page_and_stands_in_the_list() -> None:
     from weft.recipes.book import RECIPES
 
