@@ -1,7 +1,12 @@
-"""What the tests share: a cache of their own, a small trained run, and the way to the real data."""
+"""What the tests share: a cache of their own, a small trained run, and the way to the real data.
+
+What makes short runs slow and is tested elsewhere is left out: pictures are not rendered (but with the fixture
+`rendered`), nothing waits for the disk, and the garbage collector leaves alone what was imported.
+"""
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import random
@@ -17,7 +22,13 @@ from commands import Done, Weft
 if TYPE_CHECKING:
     from weft.api import Run
 
-SMALL = {"encoder.width": 32, "decoder.width": 32, "embed.width": 32}
+SMALL = {"encoder.width": 32, "decoder.width": 32, "embed.width": 32, "train.evaluations": 2}
+
+
+def pytest_collection_finish() -> None:
+    """Runs collect garbage between their stages: spare them everything that was imported and collected."""
+    gc.collect()
+    gc.freeze()
 
 
 def made_up_pairs(count: int = 200, seed: int = 1) -> list[tuple[str, str]]:
@@ -35,6 +46,34 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WEFT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _blank_pictures() -> Iterator[pytest.MonkeyPatch]:
+    """Figures are made but not rendered: that takes longer than all else in a short run."""
+    from matplotlib.figure import Figure
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", lambda figure, path, **_: Path(path).write_bytes(b"\x89PNG, not rendered"))
+        yield patch
+
+
+@pytest.fixture
+def rendered(_blank_pictures: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pictures as users get them."""
+    from matplotlib.figure import Figure
+
+    blank = Figure.savefig
+    _blank_pictures.undo()
+    yield
+    _blank_pictures.setattr(Figure, "savefig", blank)
 
 
 @pytest.fixture(scope="session")

@@ -879,6 +879,7 @@ def test_colours_follow_the_first_setting_and_strokes_the_second() -> None:
     assert len({looks.colour for looks in looks_of_all(lines)}) == 2
 
 
+@pytest.mark.usefixtures("rendered")
 def test_pictures_are_drawn_of_one_line_of_many_and_of_none(tmp_path: Path) -> None:
     many = [Line(f"cell {i}", (i % 4, i // 4), (((1.0, i), (2.0, 2.0 * i)),) * 2) for i in range(12)]
     for name, lines in (("many", many), ("one", [Line("$a_b$", (0,), (((0.0, 1.0),),))]), ("none", [])):

@@ -16,6 +16,8 @@ from weft.core.errors import WeftError
 from weft.look.attention import DOTS_PER_INCH, MOST_INCHES, heat_maps
 from weft.look.curves import draw_curves
 
+pytestmark = pytest.mark.usefixtures("rendered")
+
 
 def heat_map(source: Sequence[str], target: Sequence[str], weights: np.ndarray, path: Path, title: str = "") -> None:
     """A picture of one panel."""
