@@ -25,7 +25,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Part(BaseModel):
-    """A branch of the tree: nothing can be changed afterwards, nothing unknown is let in."""
+    """A branch of the tree: it cannot be changed afterwards, and unknown names are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -34,45 +34,45 @@ class Data(Part):
     pairs: tuple[str, ...] = ()
     """The training files, as given on the command line."""
     valid: tuple[str, ...] = ()
-    """The validation files; none: a share of the training pairs is kept aside."""
+    """The validation files. None: a share of the training pairs is held out."""
     source: str | int = 1
     """The source column: a number from 1, or a name in the header."""
     target: str | int = 2
     """The target column."""
     features: str | int | None = None
-    """A column of features, such as V;PST;3;SG, that the source is read with."""
+    """The column of features, such as V;PST;3;SG, that are read together with the source."""
     tag: str | int | None = None
-    """A column that holds a prompt, such as a language."""
+    """The column of tags: a word that says what to do, such as a language."""
     tag_at: Literal["start", "end", "decoder"] = "start"
-    """Where the tag stands: before the source, after it, or as the first symbol that the decoder reads."""
+    """Where the tag is put: before the source, after it, or as the first token that the decoder reads."""
     hold_out: Share = 0.05
-    """The share of the training pairs kept aside for validation when no file is given (at most 1,000 pairs)."""
+    """The share of the training pairs that is held out when no validation file is given (at most 1,000 pairs)."""
     augmented: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    """Pairs to make up from the training pairs: what a source and its target share gets other letters in both."""
+    """How many pairs to make up: what a source and its target share gets other letters, the same in both."""
     repeat_power: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """A source that n rows have is learned from n to this power times in a pass, its rows by chance; 1: every row."""
+    """A source with n rows is seen n to the power of this value times per epoch; 1: every row is used."""
     unseen: Literal["unknown", "nearest", "carried"] = "unknown"
-    """Characters that training never saw: unknown, read as the nearest one (ÿ as y), or carried over to the output."""
+    """Characters that training never saw: unknown, read as the nearest known one (ÿ as y), or carried to the output."""
     on_bad_line: Literal["stop", "skip"] = "stop"
-    """What a row that cannot be used does (--on-bad-line)."""
+    """Stop at a row that cannot be used, or skip it (--on-bad-line)."""
     longest: Count = 20_000
-    """A side with more characters than this is a bad line."""
+    """A source or target with more characters than this makes its row a bad one."""
 
 
 class Side(Part):
     tokens: Literal["characters", "parts", "bytes", "words", "bpe", "unigram"] = "characters"
-    """How text is cut: characters, their parts (letters and accents, a Korean syllable's sounds), words at spaces, …"""
+    """How text is split; parts: letters and accents apart, or the sounds of a Korean syllable; words: at spaces."""
     size: Annotated[int, Field(ge=300, le=1_000_000)] = 4000
-    """The number of pieces that bpe and unigram learn."""
+    """The size of the vocabulary that bpe and unigram learn."""
 
 
 class Embed(Part):
     width: Count = 256
-    """The width of a symbol's vector."""
+    """The width of the embeddings."""
     positions: PositionName = "none"
-    """How places are told apart: added to symbols, concatenated, or within a Transformer's attention."""
+    """How positions are encoded: added to the embeddings, concatenated, or within the attention of a Transformer."""
     shared: bool = False
-    """One tokeniser and one table of vectors for source and target."""
+    """Use one tokeniser and one table of embeddings for source and target."""
 
 
 def _check_residual(side: str, residual: bool, layers: int) -> None:
@@ -86,21 +86,21 @@ class RecurrentEncoder(Part):
     kind: Literal["recurrent"] = "recurrent"
     """The family."""
     cell: CellName = "lstm"
-    """The recurrence (equations in nn/cells.py and nn/lstm.py)."""
+    """The recurrent cell (equations in nn/cells.py and nn/lstm.py)."""
     width: Count = 256
-    """The width of the states it hands over; with both directions each has half of it."""
+    """The width of its states; with both directions, each has half of it."""
     layers: Count = 1
-    """How many recurrences stand on each other."""
+    """The number of layers."""
     directions: Literal["forward", "both"] = "both"
-    """Read the source forwards, or in both directions."""
+    """Read the source forward, or in both directions."""
     reverse: bool = False
     """Read the source from its end to its start."""
     residual: bool = False
-    """Add what goes into each layer but the first to what comes out of it."""
+    """Add the input of each layer but the first to its output."""
     layer_norm: bool = False
-    """Normalise what leaves each layer."""
+    """Apply layer norm to the output of each layer."""
     variational: bool = False
-    """Drop the same values at every step of a sequence."""
+    """Drop the same values at every step of a sequence (variational dropout)."""
 
     @model_validator(mode="after")
     def _halves(self) -> RecurrentEncoder:
@@ -126,15 +126,15 @@ class Transformer(Part):
     width: Count = 256
     """The width of its states."""
     layers: Count = 4
-    """How many blocks stand on each other."""
+    """The number of blocks."""
     heads: Count = 4
-    """How many attentions run side by side; must divide the width."""
+    """The number of attention heads; it must divide the width."""
     inner: Count = 1024
-    """The width inside the feed-forward block."""
+    """The inner width of the feed-forward layers."""
     norm: Literal["pre", "post"] = "pre"
-    """Where the layer norm stands: before each part of a block, or after it."""
+    """Where layer norm is applied: before each part of a block, or after it."""
     attention: SelfAttention = SelfAttention()
-    """How every attention in it compares and weighs."""
+    """How its attention heads compare and weigh."""
 
     @model_validator(mode="after")
     def _divides(self) -> Transformer:
@@ -156,38 +156,38 @@ class Attention(Part):
     weigh: WeigherName = "softmax"
     """How scores become weights (nn/weighers.py)."""
     project: Literal["none", "linear", "mlp"] = "none"
-    """What is done to query, key and value first."""
+    """How query, key and value are projected first."""
     heads: Count = 1
-    """How many attentions run side by side, each on its slice."""
+    """The number of attention heads, each on its slice of the width."""
     query: Literal["after", "before"] = "after"
-    """Look with the state after the step, or with the one before it."""
+    """Attend with the state after the step, or with the one before it."""
     feed: bool = True
-    """Give the context to the next step's input; with query=before, to this step's."""
+    """Feed the context into the next step; with query=before, into this one."""
     location_aware: bool = False
-    """Scores also depend on where it looked at the step before: it learns how attention moves along the source."""
+    """Scores also depend on the weights of the step before, so that attention can learn to move along the source."""
     join: Literal["concat", "gate"] = "concat"
-    """How state and context become the output: a layer on both, or a gate between them."""
+    """How state and context become the output: a layer over both, or a gate between them."""
 
 
 class RecurrentDecoder(Part):
     kind: Literal["recurrent"] = "recurrent"
     """The family."""
     cell: CellName = "lstm"
-    """The recurrence (equations in nn/cells.py and nn/lstm.py)."""
+    """The recurrent cell (equations in nn/cells.py and nn/lstm.py)."""
     width: Count = 256
     """The width of its states."""
     layers: Count = 1
-    """How many recurrences stand on each other."""
+    """The number of layers."""
     attention: Attention = Attention()
-    """How it looks at the source."""
+    """Its attention to the source."""
     reverse: bool = False
     """Write the target from its end to its start."""
     residual: bool = False
-    """Add what goes into each layer but the first to what comes out of it."""
+    """Add the input of each layer but the first to its output."""
     layer_norm: bool = False
-    """Normalise what leaves each layer."""
+    """Apply layer norm to the output of each layer."""
     variational: bool = False
-    """Drop the same values at every step of a sequence."""
+    """Drop the same values at every step of a sequence (variational dropout)."""
 
     @model_validator(mode="after")
     def _check(self) -> RecurrentDecoder:
@@ -202,86 +202,86 @@ class TransformerDecoder(Transformer):
 
 class NoDecoder(Part):
     kind: Literal["none"] = "none"
-    """No decoder: the encoder speaks for itself (head.kind=ctc)."""
+    """No decoder: the encoder predicts the target by itself (head.kind=ctc)."""
 
 
 class Bridge(Part):
     kind: Literal["zeros", "last", "mean", "projected"] = "projected"
-    """What a recurrent decoder starts from: zeros, the encoder's last or mean state, or its last through a layer."""
+    """What a recurrent decoder starts from: zeros, the last or mean encoder state, or the last through a layer."""
     give: Literal["first", "every", "none"] = "first"
-    """Where that summary is given: as the first state, also as an input of every step, or not at all."""
+    """How it is given: as the first state, as the first state and as an input of every step, or not at all."""
 
 
 class Head(Part):
     kind: Literal["tokens", "copy", "ctc"] = "tokens"
-    """Scores over the target's symbols; mixed with copying from the source; or with a blank at each place of it."""
+    """What is predicted: target tokens; tokens or copies of source tokens; or a token or blank per source position."""
     tied: bool = True
-    """Use the target's embedding as the output matrix."""
+    """Use the target embeddings as the output matrix."""
 
 
 class Objective(Part):
     kind: Literal["cross-entropy", "ctc"] = "cross-entropy"
-    """What is minimised: per symbol, or over all alignments of the target with the source's places."""
+    """The loss: cross-entropy per token, or CTC over all alignments of the target with the source positions."""
     smoothing: Share = 0.1
-    """The probability spread over all symbols (label smoothing)."""
+    """Label smoothing: the probability that is spread over all tokens."""
 
 
 class Feeding(Part):
     kind: Literal["teacher", "scheduled", "own"] = "teacher"
-    """What the decoder reads in training: the right symbols, a coin's choice per symbol, or its own output."""
+    """What the decoder reads in training: the right tokens, a random mix of right and predicted ones, or its own."""
     schedule: Literal["linear", "exponential", "inverse-sigmoid"] = "linear"
-    """Scheduled: how the share of right symbols falls over training time."""
+    """Scheduled: how the share of right tokens falls over training."""
     least: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Scheduled: the share of right symbols that it falls to."""
+    """Scheduled: the share of right tokens at the end."""
     noise: Annotated[float, Field(ge=0)] = 0.0
-    """The spread of Gaussian noise on the vectors that the decoder reads."""
+    """The standard deviation of Gaussian noise on the embeddings that the decoder reads."""
     token_dropout: Share = 0.0
-    """The share of symbols that the decoder reads as unknown."""
+    """The share of tokens that the decoder reads as unknown."""
 
 
 class Train(Part):
     budget_seconds: Annotated[float, Field(gt=0)] | None = None
     """Wall-clock seconds for training and validation (--budget)."""
     steps: Count | None = None
-    """Updates to make instead (--steps)."""
+    """The number of updates, instead of a budget (--steps)."""
     epochs: Annotated[float, Field(gt=0)] | None = None
-    """Passes over the data to make instead (--epochs)."""
+    """The number of passes over the data, instead of a budget (--epochs)."""
     max_epochs: Annotated[float, Field(ge=0)] = 0.0
-    """Of a budget of time: the most passes over the data that a model makes; 0: as many as there is time for."""
+    """With a time budget: the largest number of passes over the data; 0: as many as there is time for."""
     batch_tokens: Annotated[int, Field(ge=16)] = 4096
-    """The most symbols a batch holds on its longer side, padding included."""
+    """The largest number of tokens in a batch, on its longer side, padding included."""
     rate: Annotated[float, Field(gt=0, lt=10)] = 0.002
     """The highest learning rate."""
     embed_rate: Annotated[float, Field(gt=0)] = 1.0
-    """That of the embeddings, in multiples of it."""
+    """The learning rate of the embeddings, in multiples of train.rate."""
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
-    """How the rate falls after its warm-up, over the share of the budget."""
+    """How the learning rate falls after the warm-up, over the share of the budget."""
     warmup: Share = 0.05
-    """The share of the budget in which the rate rises."""
+    """The share of the budget in which the learning rate rises."""
     dropout: Share = 0.2
-    """The share of values set to zero in training."""
+    """The dropout rate."""
     clip: Annotated[float, Field(gt=0)] = 1.0
-    """The longest gradient that is let through; longer ones are shortened."""
+    """The largest norm of the gradient; larger ones are scaled down to it."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    """How strongly AdamW draws matrices to zero."""
+    """The weight decay of AdamW, applied to matrices."""
     average: Share = 0.998
-    """The decay of the running average of the weights, which is what predicts; 0: no averaging."""
+    """The decay of the running average of the weights, which is used for prediction; 0: no averaging."""
     select: MetricName = "exact"
-    """The metric that the best checkpoint is chosen by, on the validation pairs."""
+    """The metric by which the best checkpoint is chosen, on the validation pairs."""
     patience: Annotated[int, Field(ge=0)] = 0
-    """Stop after this many evaluations without a better one; 0: never."""
+    """Stop after this many evaluations without improvement; 0: never."""
     evaluations: Count = 20
-    """How many times the model is validated, spread over the budget (of time: fewer if they took over 15 % of it)."""
+    """How often the model is validated; less often if that would take more than 15 % of a time budget."""
     valid_pairs: Count = 1000
-    """The most validation pairs that are decoded each time, evenly spread."""
+    """The largest number of validation pairs that are decoded each time, evenly spread over all."""
     members: Annotated[int, Field(ge=1, le=64)] = 1
-    """How many models are trained, with different seeds, to predict together; a budget of time is shared by all."""
+    """How many models are trained with different seeds and predict together; they share a time budget."""
     reversed_members: bool = False
-    """Of several models, every second writes the other way round (decoder.reverse); what both find likely is said."""
+    """Every second member writes from the end (decoder.reverse); outputs that both directions find likely win."""
     seed: Annotated[int, Field(ge=0)] = 1
-    """The seed of everything random."""
+    """The seed of all random numbers."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where it runs."""
+    """The device; auto: CUDA if there is one, else MPS, else the CPU."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """The number format of matrix products."""
 
@@ -295,56 +295,56 @@ class Train(Part):
 
 class Search(Part):
     kind: Literal["greedy", "beam", "sample"] = "beam"
-    """How outputs are looked for."""
+    """The search for outputs."""
     width: Annotated[int, Field(ge=1, le=1000)] = 5
-    """Hypotheses kept by beam."""
+    """Beam search: the number of hypotheses that are kept."""
     length_penalty: Annotated[float, Field(ge=0, le=5)] = 1.0
-    """A hypothesis is ranked by its log-probability over its length to this power."""
+    """Hypotheses are ranked by log-probability divided by length to the power of this value."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
-    """Sampling: below 1 is more careful, above 1 more daring."""
+    """Sampling: below 1 outputs vary less, above 1 more."""
     top_k: Annotated[int, Field(ge=0)] = 0
-    """Sampling: from the k most probable symbols only; 0: all."""
+    """Sampling: only from the k most probable tokens; 0: from all."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Sampling: from the most probable symbols that together have this probability."""
+    """Sampling: only from the most probable tokens that together have this probability."""
     seed: Annotated[int, Field(ge=0)] = 1
     """Sampling: the seed."""
     no_repeat: Annotated[int, Field(ge=0)] = 0
-    """No n-gram of this size twice in an output; 0: no rule."""
+    """No n-gram of this size occurs twice in an output; 0: no such rule."""
     max_ratio: Annotated[float, Field(gt=0)] = 2.0
-    """An output has at most this many symbols for each of the source …"""
+    """An output has at most this many tokens per source token, plus search.max_extra."""
     max_extra: Annotated[int, Field(ge=1)] = 20
-    """… and so many more."""
+    """How many tokens more than that an output may have."""
 
 
 class Spec(Part):
     """Every setting of a run."""
 
     data: Data = Data()
-    """Where the pairs come from."""
+    """The files, their columns, and how rows are used."""
     source: Side = Side()
-    """The source's symbols."""
+    """How the source is split into tokens."""
     target: Side = Side()
-    """The target's symbols."""
+    """How the target is split into tokens."""
     embed: Embed = Embed()
-    """From symbols to vectors."""
+    """Embeddings and positions."""
     encoder: Annotated[RecurrentEncoder | TransformerEncoder, Field(discriminator="kind")] = RecurrentEncoder()
-    """What reads the source."""
+    """The encoder, which reads the source."""
     bridge: Bridge = Bridge()
-    """What is handed from encoder to decoder, attention aside."""
+    """What the decoder gets from the encoder besides attention."""
     decoder: Annotated[RecurrentDecoder | TransformerDecoder | NoDecoder, Field(discriminator="kind")] = (
         RecurrentDecoder()
     )
-    """What writes the target."""
+    """The decoder, which writes the target."""
     head: Head = Head()
-    """From the decoder's states to symbols."""
+    """How states become predictions."""
     objective: Objective = Objective()
-    """What training minimises."""
+    """The loss."""
     feeding: Feeding = Feeding()
     """What the decoder reads in training."""
     train: Train = Train()
-    """How it is trained."""
+    """Budget, batches, optimiser, validation, device."""
     search: Search = Search()
-    """How it is decoded."""
+    """How outputs are found."""
 
     @property
     def backward(self) -> bool:
@@ -353,7 +353,7 @@ class Spec(Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Spec:
-        """Combinations that make no sense are refused, both settings named, with the way out."""
+        """Refuse combinations that make no sense; the error names both settings and what to change."""
         from weft import compatibility  # which knows these classes
 
         compatibility.check(self)
