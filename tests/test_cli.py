@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,10 @@ def test_weft_alone_shows_the_commands(weft: Weft) -> None:
 
 
 def test_weft_says_its_version(weft: Weft) -> None:
-    assert weft("--version") == Done(0, f"weft {__version__}\n", "")
+    done = weft("--version")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"weft {__version__} (torch ")
+    assert "compiled code: " in done.out
 
 
 def test_common_options_may_stand_anywhere_but_after_two_dashes() -> None:
@@ -845,9 +849,12 @@ def test_evaluate_refuses_beam_and_greedy_together(weft: Weft, tiny_run: Run) ->
 
 
 def row_of(done: Done, key: str) -> list[str]:
-    """value, origin and meaning of a setting that was shown"""
-    (line,) = [line for line in done.lines if line.split()[:1] == [key]]
-    return line.split(maxsplit=3)[1:]
+    """value, origin and meaning of a setting that was shown; the meaning may go on below"""
+    (number,) = [number for number, line in enumerate(done.lines) if line.split()[:1] == [key]]
+    value, origin, _ = done.lines[number].split(maxsplit=3)[1:]
+    column = next(line.index("meaning") for line in done.lines if "meaning" in line)
+    rest = takewhile(lambda line: line.strip() and not line[:column].strip(), done.lines[number + 1 :])
+    return [value, origin, " ".join(" ".join(line[column:] for line in [done.lines[number], *rest]).split())]
 
 
 def test_config_show_has_every_setting_with_value_origin_and_meaning(weft: Weft) -> None:
@@ -857,12 +864,12 @@ def test_config_show_has_every_setting_with_value_origin_and_meaning(weft: Weft)
     assert row_of(done, "decoder.width")[:2] == ["64", "file"]
     value, origin, meaning = row_of(done, "encoder.cell")
     assert (value, origin) == ("lstm", "default")
-    assert meaning.startswith("The recurrence")
+    assert meaning.startswith("The recurrent cell (equations in nn/cells.py")
 
 
 def test_config_show_lists_the_values_that_a_setting_may_have(weft: Weft) -> None:
     done = weft("config", "show")
-    assert row_of(done, "data.on_bad_line")[2].rstrip().endswith("(--on-bad-line). One of: stop, skip.")
+    assert row_of(done, "data.on_bad_line")[2].endswith("(--on-bad-line). One of: stop, skip.")
     assert "One of: recurrent, transformer." in row_of(done, "encoder.kind")[2]
     assert "elman, lstm, " in row_of(done, "decoder.cell")[2]
     assert "One of" not in row_of(done, "encoder.width")[2]
