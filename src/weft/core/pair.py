@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,22 @@ SPECIALS = ("<pad>", "<unknown>", "<start>", "<end>")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One line of data: a source, its target (empty when only the source is known), a tag and features."""
+    """One line of data: a source, its target (empty when only the source is known), a tag and features.
+
+    `references` are further targets that are as right as the first.
+    """
 
     source: str
     target: str = ""
     tag: str = ""
     features: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+
+    @property
+    def targets(self) -> list[str]:
+        """Return the target and all further references."""
+        return [self.target, *self.references]
+
+    def single(self) -> list[Pair]:
+        """Return a pair for each of the targets."""
+        return [replace(self, target=target, references=()) for target in self.targets] if self.references else [self]

@@ -1,6 +1,6 @@
 """Files as bytes: opening (plain or .gz), stdin, parallel names, and errors that say which file and what to do.
 
-A file on stdin is settled once into a temporary file, so that it can be read several times; its name ends in
+Stdin is copied once to a temporary file, so that it can be read several times; the name of that file ends in
 STDIN_SUFFIX, and by that alone every message knows to call it <stdin> (also in another process).
 
 Limits: .gz is the only compression; a line is held whole in memory, however long it is.
@@ -22,55 +22,79 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from weft.core.errors import UserError
+from weft.data.encodings import as_utf8
 
 STDIN_SUFFIX = ".weft-stdin"
 BOM = b"\xef\xbb\xbf"
 BUFFER = 1 << 20
 
 
-def shown(path: str) -> str:
-    """The name of a file as the user knows it."""
+class Digest(Protocol):
+    """A hash that grows with the bytes it is given, such as hashlib's."""
+
+    def update(self, data: Any, /) -> None: ...
+
+
+def display_name(path: str) -> str:
+    """Return the name of a file as the user knows it."""
     return "<stdin>" if path == "-" or path.endswith(STDIN_SUFFIX) else path
 
 
 @dataclass
 class File:
-    """An open file: `stream` gives its (unpacked) bytes, `raw` is what lies on the disk."""
+    """An open file: `stream` gives its contents (unpacked, text as UTF-8), `raw` the bytes on the disk."""
 
     name: str
     path: str
     stream: io.BufferedReader
     raw: BinaryIO
     size: int
-    told: float | None = None  # a share that its reader knows better than the position does
+    encoding: str = ""  # what a byte order mark says, unless it is UTF-8
+    read_share: float | None = None  # where the reader knows better than the position in `raw`
 
     def share(self) -> float:
-        """How much of the file has been read, from 0 to 1."""
-        if self.told is not None:
-            return self.told
+        """Return how much of the file has been read, from 0 to 1."""
+        if self.read_share is not None:
+            return self.read_share
         return min(1.0, self.raw.tell() / self.size) if self.size else 1.0
 
-    def first_byte(self) -> bytes:
-        """The first byte that is not white space, without reading on."""
-        return self.stream.peek(BUFFER).removeprefix(BOM).lstrip()[:1]
+    def start(self) -> bytes:
+        """Return the first bytes without reading on, as many as there are in the buffer."""
+        return self.stream.peek(BUFFER).removeprefix(BOM)
 
 
 @contextmanager
-def opened(path: str) -> Iterator[File]:
-    """Open a file, or say what is wrong with it."""
+def opened(path: str, *, text: bool = True, digest: Digest | None = None) -> Iterator[File]:
+    """Open a file, or say what is wrong with it; `digest` is given all bytes of the disk that are read."""
     try:
-        raw: io.BufferedReader = io.BufferedReader(io.FileIO(path), BUFFER)
+        raw = io.BufferedReader(io.FileIO(path) if digest is None else _HashedFile(path, digest), BUFFER)
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
         raise _unreadable(path, error) from error
     with raw:
-        stream = raw
+        stream: io.BufferedReader[Any] = raw
+        name, encoding = display_name(path), ""
         if path.lower().endswith(".gz"):
             # GzipFile has all that BufferedReader asks of a raw stream, but is not typed as one.
-            stream = io.BufferedReader(cast(io.RawIOBase, _Gzip(raw, shown(path))), BUFFER)
-        yield File(shown(path), path, stream, raw, os.fstat(raw.fileno()).st_size)
+            stream = io.BufferedReader(cast(io.RawIOBase, _Gzip(raw, name)), BUFFER)
+        if text:
+            stream, encoding = as_utf8(stream, name)
+        yield File(name, path, stream, raw, os.fstat(raw.fileno()).st_size, encoding)
+
+
+class _HashedFile(io.FileIO):
+    """A file that hands every block it reads to a hash."""
+
+    def __init__(self, path: str, digest: Digest) -> None:
+        super().__init__(path)
+        self._digest = digest
+
+    def readinto(self, buffer: Any) -> int:
+        count = super().readinto(buffer)
+        self._digest.update(memoryview(buffer)[:count])
+        return count
 
 
 class _Gzip(gzip.GzipFile):
@@ -78,7 +102,7 @@ class _Gzip(gzip.GzipFile):
 
     def __init__(self, raw: BinaryIO, name: str) -> None:
         super().__init__(fileobj=raw, mode="rb")
-        self.shown = name
+        self._name = name
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         try:
@@ -86,25 +110,25 @@ class _Gzip(gzip.GzipFile):
         except EOFError as error:
             raise UserError(
                 "the .gz file is truncated: it ends before its end mark",
-                self.shown,
+                self._name,
                 "fetch or pack the file again; `gzip -t` tests it",
             ) from error
         except (gzip.BadGzipFile, zlib.error) as error:
             raise UserError(
                 f"the file is not gzip, or is broken: {error}",
-                self.shown,
+                self._name,
                 "take .gz off its name if it is not packed, else fetch or pack it again",
             ) from error
 
 
 def raw_lines(stream: BinaryIO) -> Iterable[bytes]:
-    """The lines of a stream, each with its line end, the first without a byte order mark. Only \\n ends a line."""
+    """Yield the lines of a stream with their ends, the first without a byte order mark. Only \\n ends a line."""
     first = stream.readline()
     return itertools.chain([first.removeprefix(BOM)] if first else [], stream)
 
 
 def size_of(path: str) -> int:
-    """The bytes of a file or of both parallel files; UserError if one is missing, before anything is read."""
+    """Return the bytes of a file or of both parallel files; UserError if one is missing, before anything is read."""
     total = 0
     for side in sides(path):
         try:
@@ -118,7 +142,7 @@ def size_of(path: str) -> int:
 
 
 def sides(path: str) -> tuple[str, ...]:
-    """`a.en:b.de` as its two files, unless a file has that very name; any other path alone."""
+    """Split `a.en:b.de` into its two files, unless a file has that very name; any other path stays alone."""
     if os.path.exists(path):
         return (path,)
     splits = [(path[:at], path[at + 1 :]) for at, letter in enumerate(path) if letter == ":"]
@@ -133,9 +157,9 @@ def _unreadable(path: str, error: OSError | ValueError) -> UserError:
     if isinstance(error, IsADirectoryError):
         return UserError("this is a folder, not a file", path, "give the files in it, one by one or as a pattern")
     if isinstance(error, PermissionError):
-        return UserError("no permission to read this file", shown(path), "ask its owner, or `chmod +r` it")
+        return UserError("no permission to read this file", display_name(path), "ask its owner, or `chmod +r` it")
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return UserError(f"the file cannot be opened: {reason}", shown(path), "check the name and the disk")
+    return UserError(f"the file cannot be opened: {reason}", display_name(path), "check the name and the disk")
 
 
 def _missing(path: str) -> UserError:
@@ -150,7 +174,7 @@ def _missing(path: str) -> UserError:
 
 
 @contextmanager
-def settle(paths: Sequence[str]) -> Iterator[list[str]]:
+def spool_stdin(paths: Sequence[str]) -> Iterator[list[str]]:
     """Replace `-` by a temporary file that holds all of stdin, for as long as the context lasts."""
     if "-" not in paths:
         yield list(paths)
@@ -167,11 +191,26 @@ def settle(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """A hash of the files' bytes as they lie on the disk: the same as `cat FILES | b2sum --length 128`."""
-    digest = hashlib.blake2b(digest_size=16)
-    with settle(paths) as settled:
-        for side in itertools.chain.from_iterable(map(sides, settled)):
-            with opened(side) as file:
-                while block := file.raw.read(BUFFER):
-                    digest.update(block)
+    """Return a hash of the files' bytes as they lie on the disk, the same as `cat FILES | b2sum --length 128`."""
+    digest = new_digest()
+    with spool_stdin(paths) as files:
+        for side in itertools.chain.from_iterable(map(sides, files)):
+            hash_file(side, digest)
     return digest.hexdigest()
+
+
+def new_digest() -> hashlib.blake2b:
+    """Return the hash that fingerprints are made with."""
+    return hashlib.blake2b(digest_size=16)
+
+
+def hash_file(path: str, digest: Digest) -> None:
+    """Give all bytes of a file to a hash."""
+    with opened(path, text=False, digest=digest) as file:
+        drain(file)
+
+
+def drain(file: File) -> None:
+    """Read what is left of a file, so that its hash is that of all bytes."""
+    while file.raw.read(BUFFER):
+        pass

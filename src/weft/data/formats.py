@@ -1,7 +1,7 @@
 """Formats without names for their cells: TSV, CSV and parallel files → rows of text with their line numbers.
 
-Each reader yields (line, cells); a blank line yields no cells. A row that cannot be read goes to the `Judge`, which
-stops or leaves it out. `records` holds the formats that name their fields, `columns` picks the wanted cells.
+Each reader yields (line, cells); a blank line yields no cells. A row that cannot be read goes to the `BadRowPolicy`,
+which stops or leaves it out. `records` holds the formats that name their fields, `columns` picks the wanted cells.
 
 Limits: a cell of CSV has at most 131,072 characters, or `longest` if that is more.
 """
@@ -11,14 +11,18 @@ from __future__ import annotations
 import csv
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from weft.core.errors import UserError
+from weft.data.delimiters import NAMES, delimiter_of
 from weft.data.files import STDIN_SUFFIX, File, raw_lines
 
-Rows = Iterator[tuple[int, Sequence[str]]]
+Cells = Sequence[str]  # one a role, then the further references of the target
+Rows = Iterator[tuple[int, Cells]]
+
+LONGEST_EXAMPLE = 30  # characters of a cell that is shown
 
 KINDS = {
     ".csv": "csv",
@@ -31,8 +35,26 @@ KINDS = {
 }
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where a file has what is read."""
+
+    file: str
+    places: Mapping[str, str]  # by role
+    unused: str = ""  # the end of a sentence on what is not read
+
+    def sentence(self, cells: Cells) -> str:
+        """Return a sentence that says it, with a row as the example."""
+        each = [f"{role} is {place} ({_clipped(text)})" for (role, place), text in zip(self.places.items(), cells)]
+        return f"{self.file}: {', '.join(each)}{self.unused}"
+
+
+def _clipped(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_EXAMPLE else f"{text[: LONGEST_EXAMPLE - 1]}…")
+
+
 @dataclass
-class Reading:
+class ReadReport:
     """What was met while reading; filled as the rows go by."""
 
     rows: int = 0
@@ -40,7 +62,11 @@ class Reading:
     skipped: int = 0
     """bad rows left out"""
     blank: int = 0
-    """wholly blank lines passed over"""
+    """blank lines passed over"""
+    columns: dict[str, str] = field(default_factory=dict)
+    """which columns are read: a sentence for each layout of a table"""
+    layout: Layout | None = None
+    """that of the file being read"""
     notes: list[str] = field(default_factory=list)
     """warnings for the user, each once"""
     bad: list[str] = field(default_factory=list)
@@ -49,6 +75,12 @@ class Reading:
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+    def describe_columns(self, cells: Cells) -> None:
+        """Write down which columns are read, with a row as the example; once for files that have the same."""
+        if self.layout is not None:
+            places = "; ".join(f"{role} {place}" for role, place in self.layout.places.items())
+            self.columns.setdefault(places, self.layout.sentence(cells))
 
 
 class Fault(Exception):
@@ -60,13 +92,14 @@ class Fault(Exception):
 
 
 @dataclass
-class Judge:
+class BadRowPolicy:
     """What happens to a bad row: it stops the reading, or is counted and left out."""
 
-    reading: Reading
+    report: ReadReport
     longest: int
     skip: bool = False
     training: bool = True  # the rows are pairs to learn from, so that --on-bad-line and the column flags exist
+    hint: str = ""  # what to do about a file of one column
     latest: str = ""
     advice: str = ""  # about the latest
 
@@ -75,19 +108,19 @@ class Judge:
             way_out = ", or leave such rows out with --on-bad-line skip" if self.training else ""
             raise UserError(fault.what, where, fault.todo + way_out)
         self.latest, self.advice = f"{where}: {fault.what}", fault.todo
-        self.reading.skipped += 1
-        if len(self.reading.bad) < 10:
-            self.reading.bad.append(self.latest)
+        self.report.skipped += 1
+        if len(self.report.bad) < 10:
+            self.report.bad.append(self.latest)
 
 
 def kind_of(path: str) -> str:
-    """The format that a file's name tells, or "" for one that it does not tell."""
+    """Return the format that a file's name tells, or "" if it tells none."""
     stem = path.lower().removesuffix(".gz")
     return KINDS.get(os.path.splitext(stem)[1], "")
 
 
 def decoded(raw: bytes) -> str:
-    """A line as text, without its line end and otherwise untouched."""
+    """Return a line as text, without its line end and otherwise untouched."""
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -98,33 +131,35 @@ def decoded(raw: bytes) -> str:
 
 
 def not_utf8(raw: bytes, at: int) -> Fault:
-    """The fault of a line whose byte `at` is wrong."""
-    guess = "UTF-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "LATIN1"
+    """Return the fault of a line whose byte `at` is wrong."""
     return Fault(
         f"byte {at + 1} of this line (0x{raw[at]:02x}) is not UTF-8",
-        f"save the file as UTF-8 (`iconv -f {guess} -t UTF-8`, if it is {guess})",
+        "save the file as UTF-8 (`iconv -f LATIN1 -t UTF-8`, if it is LATIN1)",
     )
 
 
-def tsv_rows(file: File, judge: Judge) -> Rows:
-    """Cells between tabs; quotes mean nothing."""
+def tsv_rows(file: File, policy: BadRowPolicy) -> Rows:
+    """Yield the cells between tabs; quotes mean nothing."""
     for line, raw in enumerate(raw_lines(file.stream), 1):
         try:
             text = decoded(raw)
         except Fault as fault:
-            judge.bad(f"{file.name}:{line}", fault)
+            policy.bad(f"{file.name}:{line}", fault)
             continue
         cells = text.split("\t")
         yield line, cells if len(cells) > 1 or text.strip() else []
 
 
-def csv_rows(file: File, judge: Judge) -> Rows:
-    """Records of the csv module, which may hold quoted line ends; the line is the record's last."""
-    if judge.longest > csv.field_size_limit():
-        csv.field_size_limit(judge.longest)
+def csv_rows(file: File, policy: BadRowPolicy) -> Rows:
+    """Yield the records of the csv module, which may hold quoted line ends; the line is the record's last."""
+    if policy.longest > csv.field_size_limit():
+        csv.field_size_limit(policy.longest)
+    delimiter = delimiter_of(file.start())
+    if delimiter != ",":
+        policy.report.note(f"{file.name}: the columns are separated by {NAMES[delimiter]}, not by commas")
     broken: list[Fault] = []
     # Strict, as otherwise a quote that is never closed makes one cell of the rest of the file, silently.
-    reader = csv.reader(_csv_lines(file.stream, broken), strict=True)
+    reader = csv.reader(_csv_lines(file.stream, broken), delimiter=delimiter, strict=True)
     while True:
         broken.clear()
         first = reader.line_num + 1
@@ -133,16 +168,16 @@ def csv_rows(file: File, judge: Judge) -> Rows:
         except StopIteration:
             return
         except csv.Error as error:
-            judge.bad(f"{file.name}:{first}", _not_csv(error))
+            policy.bad(f"{file.name}:{first}", _not_csv(error))
             continue
         if broken:
-            judge.bad(f"{file.name}:{reader.line_num}", broken[0])
+            policy.bad(f"{file.name}:{reader.line_num}", broken[0])
             continue
         yield reader.line_num, cells if len(cells) > 1 or any(map(str.strip, cells)) else []
 
 
 def _csv_lines(stream: BinaryIO, broken: list[Fault]) -> Iterator[str]:
-    """Lines for the csv module. One that is not UTF-8 is handed on all the same, so that its record stays whole."""
+    """Yield lines for the csv module; one that is not UTF-8, too, so that its record stays whole."""
     for raw in raw_lines(stream):
         try:
             yield raw.decode()
@@ -160,20 +195,20 @@ def _not_csv(error: csv.Error) -> Fault:
     return Fault(f"this is not valid CSV: {reason}", 'check the quotes: "…" around a cell, "" for a quote inside it')
 
 
-def parallel_rows(files: tuple[File, File], judge: Judge) -> Rows:
-    """Line n of one file beside line n of the other."""
+def parallel_rows(files: tuple[File, File], policy: BadRowPolicy) -> Rows:
+    """Yield line n of one file beside line n of the other."""
     left, right = (iter(raw_lines(file.stream)) for file in files)
-    for line, (one, other) in enumerate(itertools.zip_longest(left, right), 1):
-        if one is None:
+    for line, raws in enumerate(itertools.zip_longest(left, right), 1):
+        if raws[0] is None:
             raise _different_length(files, (line - 1, line + sum(1 for _ in right)))
-        if other is None:
+        if raws[1] is None:
             raise _different_length(files, (line + sum(1 for _ in left), line - 1))
         cells = []
-        for file, raw in zip(files, (one, other)):
+        for file, raw in zip(files, raws):
             try:
                 cells.append(decoded(raw))
             except Fault as fault:
-                judge.bad(f"{file.name}:{line}", fault)
+                policy.bad(f"{file.name}:{line}", fault)
                 break
         else:
             yield line, cells

@@ -6,44 +6,82 @@ Nothing is stripped, normalised or held: memory is that of a line (but see the l
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, cast
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
-from weft.data.columns import FIRST_TWO, ROLES, Columns, choose_fields, parallel_places, picked, picker
-from weft.data.files import File, fingerprint, opened, raw_lines, settle, shown, sides, size_of
-from weft.data.formats import Fault, Judge, Reading, Rows, csv_rows, decoded, kind_of, parallel_rows, tsv_rows
-from weft.data.records import json_rows, parquet_rows
+from weft.data.columns import AUTOMATIC, ROLES, Columns, choose_fields
+from weft.data.encodings import as_utf8
+from weft.data.files import (
+    Digest,
+    File,
+    display_name,
+    drain,
+    fingerprint,
+    hash_file,
+    opened,
+    raw_lines,
+    sides,
+    size_of,
+    spool_stdin,
+)
+from weft.data.formats import (
+    BadRowPolicy,
+    Fault,
+    Layout,
+    ReadReport,
+    Rows,
+    csv_rows,
+    decoded,
+    kind_of,
+    parallel_rows,
+    tsv_rows,
+)
+from weft.data.records import Fields, json_rows, parquet_rows
+from weft.data.tables import parallel_positions, picked, picker
 
-__all__ = ["Columns", "Reading", "fingerprint", "read_inputs", "read_pairs", "settle"]
+__all__ = ["Columns", "ReadReport", "fingerprint", "read_inputs", "read_pairs", "spool_stdin"]
 
 PROGRESS_ROWS = 20_000
 
 
 def read_pairs(
     paths: Sequence[str],
-    columns: Columns = FIRST_TWO,
+    columns: Columns = AUTOMATIC,
     *,
     on_bad_line: Literal["stop", "skip"] = "stop",
     longest: int = 20_000,
-    reading: Reading | None = None,
+    report: ReadReport | None = None,
     progress: Callable[[int, float], None] | None = None,
+    digest: Digest | None = None,
 ) -> Iterator[Pair]:
-    """Stream the pairs of all files, one after the other; `progress` is told the rows and the share of bytes read."""
-    judge = Judge(Reading() if reading is None else reading, longest, skip=on_bad_line == "skip")
-    with settle(paths) as settled:
-        sizes = [size_of(path) for path in settled]  # a missing file is said before an hour of reading, not after it
-        for place, path in enumerate(settled):
-            with _table(path, columns, ROLES, judge) as table:
-                table.before, table.size, table.total = sum(sizes[:place]), sizes[place], sum(sizes) or 1
-                yield from _pairs(table, columns, judge, progress)
+    """Stream the pairs of all files, one after the other.
+
+    `progress` is told the rows and the share of bytes read; `digest` is given all bytes, in the order of `fingerprint`.
+    """
+    policy = BadRowPolicy(ReadReport() if report is None else report, longest, on_bad_line == "skip")
+    with spool_stdin(paths) as files:
+        sizes = [size_of(path) for path in files]  # a missing file is said before an hour of reading, not after it
+        policy.hint = _parallel_hint(files)
+        for number, path in enumerate(files):
+            with _table(path, columns, ROLES, policy, digest) as table:
+                table.before, table.size, table.total = sum(sizes[:number]), sizes[number], sum(sizes) or 1
+                yield from _pairs(table, columns, policy, progress)
     if progress:
-        progress(judge.reading.rows, 1.0)
+        progress(policy.report.rows, 1.0)
+
+
+def _parallel_hint(paths: Sequence[str]) -> str:
+    """Return what to do about plain files of one column each: two of them are likely to be parallel."""
+    if len(paths) != 2 or any(kind_of(path) for path in paths) or any(len(sides(path)) == 2 for path in paths):
+        return ""
+    return f"if line n of one file belongs to line n of the other, give both as one argument: {paths[0]}:{paths[1]}"
 
 
 @dataclass
@@ -62,83 +100,123 @@ class _Table:
 
 
 @contextmanager
-def _table(path: str, columns: Columns, roles: Sequence[str], judge: Judge) -> Iterator[_Table]:
-    """Open a file, or two parallel ones, as a table."""
+def _table(
+    path: str, columns: Columns, roles: Sequence[str], policy: BadRowPolicy, digest: Digest | None = None
+) -> Iterator[_Table]:
+    """Open a file, or two parallel ones, as a table; `digest` is given the bytes of one after those of the other."""
+    first, *second = sides(path) if policy.training else [path]
+    is_parquet = kind_of(path) == "parquet"
     with ExitStack() as stack:
-        files = [stack.enter_context(opened(side)) for side in (sides(path) if judge.training else [path])]
-        if len(files) == 1:
-            yield _Table([files[0].name] * 2, _rows(files[0], columns, roles, judge), files[0].share)
-            return
-        places = parallel_places(columns, path)
-        pick = picker(places)
-        rows = ((line, pick(cells)) for line, cells in parallel_rows((files[0], files[1]), judge))
-        yield _Table([files[place].name for place in places], rows, files[0].share)
+        file = stack.enter_context(opened(first, text=not is_parquet, digest=None if is_parquet else digest))
+        others = [stack.enter_context(opened(side)) for side in second]
+        for each in (file, *others):
+            _note_encoding(each.name, each.encoding, policy)
+        if others:
+            yield _parallel((file, others[0]), columns, path, policy)
+        else:
+            yield _Table([file.name] * 2, _rows(file, columns, roles, policy), file.share)
+        if digest is not None and not is_parquet:
+            drain(file)
+    for side in [first] if is_parquet else second:  # read in another order than their bytes
+        if digest is not None:
+            hash_file(side, digest)
 
 
-def _rows(file: File, columns: Columns, roles: Sequence[str], judge: Judge) -> Rows:
-    """The chosen cells of one file, read as the format that its name tells: TSV if it tells none."""
+def _note_encoding(name: str, encoding: str, policy: BadRowPolicy) -> None:
+    if encoding:
+        policy.report.note(f"{name}: read as {encoding}, which its byte order mark names")
+
+
+def _parallel(files: tuple[File, File], columns: Columns, path: str, policy: BadRowPolicy) -> _Table:
+    positions = parallel_positions(columns, files, path, policy)
+    pick = picker(positions)
+    rows = ((line, pick(cells)) for line, cells in parallel_rows(files, policy))
+    return _Table([files[at].name for at in positions], rows, files[0].share)
+
+
+def _rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRowPolicy) -> Rows:
+    """Return the chosen cells of one file, read as the format that its name tells: TSV if it tells none."""
     kind = kind_of(file.path)
-    if kind == "stdin" and file.first_byte() == b"{":
+    if kind == "stdin" and file.start().lstrip()[:1] == b"{":
         kind = "jsonl"
+    target = roles.index("target") if "target" in roles else None
 
-    def choose(names: list[str]) -> list[str]:
-        return choose_fields(names, columns, roles, file.name, judge, fixed=kind == "parquet")
+    def choose(fields: Fields) -> list[str]:
+        chosen = choose_fields(fields.top, fields.leaves, columns, roles, file.name, policy)
+        unused = [name for name in fields.leaves if name not in chosen.values()] if columns == AUTOMATIC else []
+        policy.report.layout = Layout(file.name, chosen, f"; not used: {', '.join(unused)}" if unused else "")
+        return list(chosen.values())
 
     if kind == "parquet":
-        return parquet_rows(file, choose, judge)
+        return parquet_rows(file, choose, target, policy)
     if kind in ("jsonl", "json"):
-        return json_rows(file, choose, judge)
-    return picked((csv_rows if kind == "csv" else tsv_rows)(file, judge), columns, roles, file.name, judge)
+        return json_rows(file, choose, target, policy)
+    return picked((csv_rows if kind == "csv" else tsv_rows)(file, policy), columns, roles, file.name, policy)
 
 
 def _pairs(
-    table: _Table, columns: Columns, judge: Judge, progress: Callable[[int, float], None] | None
+    table: _Table, columns: Columns, policy: BadRowPolicy, progress: Callable[[int, float], None] | None
 ) -> Iterator[Pair]:
-    reading, longest = judge.reading, judge.longest
-    rows_before, skipped_before = reading.rows, reading.skipped
+    report, longest = policy.report, policy.longest
+    rows_before, skipped_before = report.rows, report.skipped
     tag_at, features_at = _extras(columns, 2)
+    width = len(columns.present(ROLES))
     for line, cells in table.rows:
         if not cells:
-            reading.blank += 1
+            report.blank += 1
             continue
-        source, target = cells[0], cells[1]
+        source, target, references = cells[0], cells[1], tuple(cells[width:])
         if not 0 < len(source) <= longest or not 0 < len(target) <= longest or source.isspace() or target.isspace():
             side, fault = _fault_of(source, target, longest)
-            judge.bad(f"{table.names[side]}:{line}", fault)
+            policy.bad(f"{table.names[side]}:{line}", fault)
             continue
-        reading.rows += 1
-        if progress and reading.rows % PROGRESS_ROWS == 0:
-            progress(reading.rows, table.share_of_all())
+        if references and (fault_of_others := _fault_of_references(references, longest)):
+            policy.bad(f"{table.names[1]}:{line}", fault_of_others)
+            continue
+        if report.rows == rows_before:
+            report.describe_columns(cells)
+        report.rows += 1
+        if progress and report.rows % PROGRESS_ROWS == 0:
+            progress(report.rows, table.share_of_all())
         tag = cells[tag_at].strip() if tag_at else ""
-        yield Pair(source, target, tag, _split_features(cells[features_at]) if features_at else ())
-    if reading.rows == rows_before:
-        raise _no_rows(table.names[0], reading.skipped - skipped_before, judge)
+        yield Pair(source, target, tag, _split_features(cells[features_at]) if features_at else (), references)
+    if report.rows == rows_before:
+        raise _no_rows(table.names[0], report.skipped - skipped_before, policy)
 
 
 def _fault_of(source: str, target: str, longest: int) -> tuple[int, Fault]:
-    """Which side is bad (0 the source, 1 the target), and why."""
+    """Return which side is bad (0 the source, 1 the target), and why."""
     for side, (role, text) in enumerate((("source", source), ("target", target))):
-        if not text or text.isspace():
-            return side, Fault(f"the {role} is empty", f"fill in the {role}")
-        if len(text) > longest:
-            return side, _too_long(role, text, longest)
+        if fault := _fault_of_text(role, text, longest):
+            return side, fault
     raise AssertionError("a row without a fault")
+
+
+def _fault_of_references(references: Sequence[str], longest: int) -> Fault | None:
+    faults = (_fault_of_text("target", reference, longest) for reference in references)
+    return next((fault for fault in faults if fault), None)
+
+
+def _fault_of_text(role: str, text: str, longest: int) -> Fault | None:
+    if not text or text.isspace():
+        return Fault(f"the {role} is empty", f"fill in the {role}")
+    return _too_long(role, text, longest) if len(text) > longest else None
 
 
 def _too_long(role: str, text: str, longest: int) -> Fault:
     return Fault(f"the {role} has {len(text):,} characters, the limit is {longest:,}", "cut or split it")
 
 
-def _no_rows(name: str, skipped: int, judge: Judge) -> UserError:
+def _no_rows(name: str, skipped: int, policy: BadRowPolicy) -> UserError:
     if skipped:
-        todo = f"{judge.advice}; or check --source, --target and the format that its name tells"
-        return UserError(f"every row is bad ({skipped:,} left out); the last: {judge.latest}", name, todo)
+        todo = f"{policy.advice}; or check --source, --target and the format that its name tells"
+        return UserError(f"every row is bad ({skipped:,} left out); the last: {policy.latest}", name, todo)
     return UserError("the file is empty: it has no row of data", name, "give a file with one pair on each line")
 
 
 def _extras(columns: Columns, first: int) -> tuple[int, int]:
-    """Where the tag and the features stand in a row of chosen cells; 0 for one that is not chosen."""
-    roles = [role for role, _ in columns.chosen("tag", "features")]
+    """Return where the tag and the features stand in a row of chosen cells; 0 for one that is not chosen."""
+    roles = columns.present(("tag", "features"))
     tag_at, features_at = (first + roles.index(role) if role in roles else 0 for role in ("tag", "features"))
     return tag_at, features_at
 
@@ -149,38 +227,42 @@ def _split_features(text: str) -> tuple[str, ...]:
     return tuple(stripped for piece in pieces if (stripped := piece.strip()))
 
 
-def read_inputs(path: str, columns: Columns, *, longest: int = 20_000) -> Iterator[Pair]:
+def read_inputs(
+    path: str, columns: Columns, *, longest: int = 20_000, report: ReadReport | None = None
+) -> Iterator[Pair]:
     """Stream what to predict: one Pair for each line (or row of a table), in order, also for an empty one."""
-    judge = Judge(Reading(), longest, training=False)
+    policy = BadRowPolicy(ReadReport() if report is None else report, longest, training=False)
     if path == "-":
-        yield from _plain_inputs(sys.stdin.buffer, shown(path), columns, judge)
+        stream, encoding = as_utf8(cast(io.BufferedReader, sys.stdin.buffer), display_name(path))
+        yield from _plain_inputs(stream, display_name(path), encoding, columns, policy)
     elif kind_of(path) in ("", "stdin"):
         with opened(path) as file:
-            yield from _plain_inputs(file.stream, file.name, columns, judge)
+            yield from _plain_inputs(file.stream, file.name, file.encoding, columns, policy)
     else:
-        with _table(path, columns, ("source", "tag", "features"), judge) as table:
-            yield from _inputs(table.rows, table.names[0], columns, judge)
+        with _table(path, columns, ("source", "tag", "features"), policy) as table:
+            yield from _inputs(table.rows, table.names[0], columns, policy)
 
 
-def _inputs(rows: Rows, name: str, columns: Columns, judge: Judge) -> Iterator[Pair]:
+def _inputs(rows: Rows, name: str, columns: Columns, policy: BadRowPolicy) -> Iterator[Pair]:
     tag_at, features_at = _extras(columns, 1)
     for line, cells in rows:
         if not cells:
             yield Pair("")
             continue
-        if len(cells[0]) > judge.longest:
-            judge.bad(f"{name}:{line}", _too_long("source", cells[0], judge.longest))
+        if len(cells[0]) > policy.longest:
+            policy.bad(f"{name}:{line}", _too_long("source", cells[0], policy.longest))
         tag = cells[tag_at].strip() if tag_at else ""
         yield Pair(cells[0], "", tag, _split_features(cells[features_at]) if features_at else ())
 
 
-def _plain_inputs(stream: BinaryIO, name: str, columns: Columns, judge: Judge) -> Iterator[Pair]:
-    return _inputs(_plain_rows(stream, name, columns, judge), name, columns, judge)
+def _plain_inputs(stream: BinaryIO, name: str, encoding: str, columns: Columns, policy: BadRowPolicy) -> Iterator[Pair]:
+    _note_encoding(name, encoding, policy)
+    return _inputs(_plain_rows(stream, name, columns, policy), name, columns, policy)
 
 
-def _plain_rows(stream: BinaryIO, name: str, columns: Columns, judge: Judge) -> Rows:
-    """Lines of source, or of source<TAB>tag<TAB>features with those of the two that the training had."""
-    roles = [role for role, _ in columns.chosen("source", "tag", "features")]
+def _plain_rows(stream: BinaryIO, name: str, columns: Columns, policy: BadRowPolicy) -> Rows:
+    """Yield lines of source, or of source<TAB>tag<TAB>features with those of the two that the training had."""
+    roles = columns.present(("source", "tag", "features"))
     for line, raw in enumerate(raw_lines(stream), 1):
         try:
             text = decoded(raw)
@@ -189,7 +271,7 @@ def _plain_rows(stream: BinaryIO, name: str, columns: Columns, judge: Judge) -> 
             else:
                 yield line, _split_plain(text, roles) if text.strip() else []
         except Fault as fault:
-            judge.bad(f"{name}:{line}", fault)
+            policy.bad(f"{name}:{line}", fault)
 
 
 def _split_plain(text: str, roles: list[str]) -> list[str]:

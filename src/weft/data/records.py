@@ -1,6 +1,9 @@
 """Formats that name their fields: JSON lines, JSON lists and Parquet → rows of the wanted fields as text.
 
-A reader is given `choose`, which turns the names it finds into the wanted ones, in the order of the cells it yields.
+A field inside an object is named with dots (`translation.en`). A list of texts in the target field is several
+references: the first is the cell, and the others follow after all cells. Anywhere else a list is a bad row.
+
+A reader is given `choose`, which turns the fields it finds into the wanted ones, in the order of the cells it yields.
 
 Limits: a .json list and a .parquet.gz are read into memory; the "line" of a Parquet row is its number.
 """
@@ -9,42 +12,86 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from weft.core.errors import UserError, did_you_mean
 from weft.data.files import BOM, File, raw_lines
-from weft.data.formats import Fault, Judge, Rows, decoded, kind_of, not_utf8
-
-Choose = Callable[[list[str]], list[str]]
+from weft.data.formats import BadRowPolicy, Cells, Fault, Rows, decoded, kind_of, not_utf8
 
 BATCH_ROWS = 10_000
+Records = Iterator[tuple[int, dict[str, Any] | None]]
 
 
-def json_rows(file: File, choose: Choose, judge: Judge) -> Rows:
-    """One object a line, or one list of objects; the first object's fields decide which are the wanted ones."""
-    is_list = kind_of(file.path) == "json" and file.first_byte() == b"["
-    records: Iterator[tuple[int, dict[str, Any] | None]] = (_listed if is_list else _lined)(file, judge)
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a file: those at the top, and all names that have a value, with whether it is text."""
+
+    top: Sequence[str]
+    leaves: Mapping[str, bool]  # `translation.en`: True
+
+
+Choose = Callable[[Fields], list[str]]
+
+
+def json_rows(file: File, choose: Choose, target: int | None, policy: BadRowPolicy) -> Rows:
+    """Yield the fields of one object a line, or of one list of objects; the first object decides which.
+
+    `target` is the place of the target among the wanted fields, which may have several references.
+    """
+    is_list = kind_of(file.path) == "json" and file.start().lstrip()[:1] == b"["
+    records: Records = (_listed if is_list else _lined)(file, policy)
     wanted: list[str] = []
     for line, record in records:
         if record is None:
             yield line, []
             continue
         if not wanted:
-            wanted = choose(list(record))
+            wanted = choose(Fields(list(record), {name: _is_text(value) for name, value in _leaves(record)}))
         try:
-            yield line, [_field(record, name) for name in wanted]
+            yield line, _cells([_field(record, name) for name in wanted], wanted, target)
         except Fault as fault:
-            judge.bad(f"{file.name}:{line}", fault)
+            policy.bad(f"{file.name}:{line}", fault)
 
 
-def _lined(file: File, judge: Judge) -> Iterator[tuple[int, dict[str, Any] | None]]:
+def _cells(values: Sequence[Any], names: Sequence[str], target: int | None) -> Cells:
+    """Return the text of each field, and after them the further references of a target that is a list."""
+    if target is None or not isinstance(values[target], list):
+        return [_text(value, name) for value, name in zip(values, names)]
+    first, *others = _references(values[target], names[target])
+    return [*_cells([*values[:target], first, *values[target + 1 :]], names, None), *others]
+
+
+def _references(values: list[Any], name: str) -> list[str]:
+    """Return the texts of a list, each one a right output."""
+    if not values:
+        raise Fault(f"the field {name!r} is an empty list", "write at least one text in it")
+    if not all(isinstance(value, str) for value in values):
+        raise Fault(f"the field {name!r} is a list of other things than texts", _as_text(values, name))
+    return [_text(value, name) for value in values]
+
+
+def _leaves(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an object, and of the objects in it, by their dotted names."""
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+
+
+def _lined(file: File, policy: BadRowPolicy) -> Records:
     for line, raw in enumerate(raw_lines(file.stream), 1):
         try:
             text = decoded(raw)
             yield line, _object(_parsed(text)) if text.strip() else None
         except Fault as fault:
-            judge.bad(f"{file.name}:{line}", fault)
+            policy.bad(f"{file.name}:{line}", fault)
 
 
 def _parsed(text: str) -> Any:
@@ -63,8 +110,8 @@ def _object(record: Any) -> dict[str, Any]:
     raise Fault(f"this is {_called(record)}, not an object", 'write {"source": "…", "target": "…"}')
 
 
-def _listed(file: File, judge: Judge) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """The objects of one JSON list, with the lines they begin on. Broken JSON stops: no next line to go on from."""
+def _listed(file: File, policy: BadRowPolicy) -> Records:
+    """Yield the objects of one JSON list, with the lines they begin on; broken JSON has no next line to go on from."""
     text = _whole_text(file)
     decoder = json.JSONDecoder()
     line, counted, at = 1, 0, _past_blanks(text, text.index("[") + 1)
@@ -77,7 +124,7 @@ def _listed(file: File, judge: Judge) -> Iterator[tuple[int, dict[str, Any] | No
         try:
             yield line, _object(record)
         except Fault as fault:
-            judge.bad(f"{file.name}:{line}", fault)
+            policy.bad(f"{file.name}:{line}", fault)
         at = _past_blanks(text, at)
         if text.startswith(",", at):
             at = _past_blanks(text, at + 1)
@@ -109,14 +156,20 @@ def _broken_list(file: File, line: int) -> UserError:
     return UserError("the JSON list is broken", f"{file.name}:{line}", todo)
 
 
-def _field(record: dict[str, Any], name: str) -> str:
-    if name not in record:
-        raise Fault(f"the field {name!r} is missing", did_you_mean(name, record))
-    return _text(record[name], name)
+def _field(record: dict[str, Any], name: str) -> Any:
+    """Return the value of a field; dots lead into objects, where no field has the very name."""
+    if name in record:
+        return record[name]
+    value: Any = record
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            raise Fault(f"the field {name!r} is missing", did_you_mean(name, dict(_leaves(record))))
+        value = value[part]
+    return value
 
 
 def _text(value: Any, name: str) -> str:
-    """The text of a field; a number is written as Python writes it."""
+    """Return the text of a field; a number is written as Python writes it."""
     try:
         if isinstance(value, bytes):  # Parquet files of old writers do not mark their text as text
             return value.decode()
@@ -130,12 +183,15 @@ def _text(value: Any, name: str) -> str:
 
 
 def _as_text(value: Any, name: str) -> str:
-    """How to make text of what is none."""
+    """Return how to make text of what is none."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{name}.{key}" for key, _ in _leaves(value)) or "nothing"
+        return f"choose a field inside of it: {inside}"
     if not isinstance(value, list):
         return "write text there"
     path = f".{name}" if name.isidentifier() and name.isascii() else f".[{json.dumps(name)}]"
     return (
-        "a list is not read as text: join its items into one text, or keep one of them "
+        "only a target can be a list, and only of texts: join its items into one text, or keep one of them "
         f"(of JSON lines: `jq -c '{path} |= join(\" \")'` or `jq -c '{path} |= .[0]'`)"
     )
 
@@ -145,16 +201,16 @@ def _called(value: Any) -> str:
     return names.get(type(value), "a number" if isinstance(value, int | float) else f"of type {type(value).__name__}")
 
 
-def parquet_rows(file: File, choose: Choose, judge: Judge) -> Rows:
-    """The wanted columns, batch by batch."""
+def parquet_rows(file: File, choose: Choose, target: int | None, policy: BadRowPolicy) -> Rows:
+    """Yield the wanted columns, batch by batch."""
     line = 0
     for names, columns in _batches(file, choose):
         for values in zip(*columns):
             line += 1
             try:
-                yield line, [_text(value, name) for value, name in zip(values, names)]
+                yield line, _cells(values, names, target)
             except Fault as fault:
-                judge.bad(f"{file.name}:{line}", fault)
+                policy.bad(f"{file.name}:{line}", fault)
 
 
 def _batches(file: File, choose: Choose) -> Iterator[tuple[list[str], list[list[Any]]]]:
@@ -165,20 +221,44 @@ def _batches(file: File, choose: Choose) -> Iterator[tuple[list[str], list[list[
     rows = 0
     try:
         with pq.ParquetFile(io.BytesIO(file.stream.read()) if packed else file.path) as table:
-            names = choose(list(table.schema_arrow.names))
+            schema = table.schema_arrow
+            names = choose(Fields(list(schema.names), dict(_schema_leaves(schema))))
             for batch in table.iter_batches(BATCH_ROWS, columns=list(dict.fromkeys(names))):
                 rows += batch.num_rows
-                file.told = rows / table.metadata.num_rows
-                yield names, [_values(batch.column(name)) for name in names]
+                file.read_share = rows / table.metadata.num_rows
+                yield names, [_values(batch, name) for name in names]
     except (pa.ArrowException, OSError) as error:
         todo = "write the file again; `parquet-tools inspect`, or pyarrow, shows what is in it"
         raise UserError(f"this is not a Parquet file, or a broken one: {error}", file.name, todo) from error
 
 
-def _values(column: Any) -> list[Any]:
-    """A column as Python values; text that is not UTF-8 as bytes, so that only its own row is bad."""
+def _schema_leaves(fields: Any, before: str = "") -> Iterator[tuple[str, bool]]:
+    """Yield the columns of a schema, and of the structs in it, by their dotted names, with whether they hold text."""
     import pyarrow as pa
 
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            yield from _schema_leaves(field.type, f"{before}{field.name}.")
+        else:
+            yield f"{before}{field.name}", _holds_text(field.type)
+
+
+def _holds_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_dictionary(kind):
+        return _holds_text(kind.value_type)
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
+
+
+def _values(batch: Any, name: str) -> list[Any]:
+    """Return a column as Python values; text that is not UTF-8 as bytes, so that only its own row is bad."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    top, *inside = [name] if name in batch.schema.names else name.split(".")
+    column = pc.struct_field(batch.column(top), inside) if inside else batch.column(top)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     try:
