@@ -35,10 +35,10 @@ class Data(Part):
     """The training files, as given on the command line."""
     valid: tuple[str, ...] = ()
     """The validation files. None: a share of the training pairs is held out."""
-    source: str | int = 1
-    """The source column: a number from 1, or a name in the header."""
-    target: str | int = 2
-    """The target column."""
+    source: str | int | None = None
+    """The source column: a number from 1, a name, or object.name in JSON. None: found by its name, else column 1."""
+    target: str | int | None = None
+    """The target column. None: found by its name, else column 2."""
     features: str | int | None = None
     """The column of features, such as V;PST;3;SG, that are read together with the source."""
     tag: str | int | None = None

@@ -26,28 +26,28 @@ def data(
       weft data words.tsv --valid dev.tsv
       weft data forms.csv --source lemma --target form --features tags
     """
-    from weft.data.pairs import Columns, Reading, read_pairs, settle
+    from weft.data.pairs import Columns, ReadReport, read_pairs, spool_stdin
 
     asked = {"source": source, "target": target, "features": features, "tag": tag}
     columns = Columns(**{role: column for role, text in asked.items() if (column := common.column(text)) is not None})
-    with settle(pairs) as paths:
-        reading = Reading()
+    with spool_stdin(pairs) as paths:
+        report = ReadReport()
         # bad lines are what this command is for: they are listed, not stopped at, unless that is asked for
-        for _ in read_pairs(paths, columns, on_bad_line=common.on_bad_line() or "skip", reading=reading):
+        for _ in read_pairs(paths, columns, on_bad_line=common.on_bad_line() or "skip", report=report):
             pass
-        _bad_lines(reading)
+        _bad_lines(report)
         _survey(paths, [valid] if valid else [], columns)
 
 
-def _bad_lines(reading: Any) -> None:
-    for note in reading.notes:
+def _bad_lines(report: Any) -> None:
+    for note in report.notes:
         common.complain(note, label="note")
-    common.show(f"{reading.rows:,} good rows, {reading.skipped:,} bad, {reading.blank:,} blank lines")
-    for line in reading.bad:
+    common.show(f"{report.rows:,} good rows, {report.skipped:,} bad, {report.blank:,} blank lines")
+    for line in report.bad:
         common.show(f"  {line}")
-    if reading.skipped > len(reading.bad):
-        common.show(f"  … and {reading.skipped - len(reading.bad):,} more")
-    if reading.skipped:
+    if report.skipped > len(report.bad):
+        common.show(f"  … and {report.skipped - len(report.bad):,} more")
+    if report.skipped:
         common.show("  training stops at the first of them; with --on-bad-line skip it leaves them out")
 
 

@@ -44,7 +44,7 @@ def evaluate(
     """
     from weft.api import Run, load
     from weft.core import memory
-    from weft.data.pairs import Columns, Reading, read_pairs
+    from weft.data.pairs import Columns, ReadReport, read_pairs
     from weft.runs.log import finite
     from weft.score.metrics import table_of
 
@@ -54,18 +54,18 @@ def evaluate(
     runs = [loaded, *(Run(path) for path in with_ or ()), *([] if other is None else [other])]
     asked = [common.column(c) for c in (source, target, features, tag)]
     columns = Columns(*map(_first_given, zip(asked, *(_fields(one.columns) for one in runs))))
-    reading, bad, longest = Reading(), common.on_bad_line() or "stop", loaded.spec.data.longest
-    rows = list(read_pairs([pairs], columns, on_bad_line=bad, longest=longest, reading=reading))
-    for note in reading.notes:
+    report, bad, longest = ReadReport(), common.on_bad_line() or "stop", loaded.spec.data.longest
+    rows = list(read_pairs([pairs], columns, on_bad_line=bad, longest=longest, report=report))
+    for note in (*report.columns.values(), *report.notes):
         common.complain(note, label="note")
-    if reading.skipped:
-        common.complain(f"bad rows left out: {reading.skipped:,}; the first is {reading.bad[0]}", label="note")
+    if report.skipped:
+        common.complain(f"bad rows left out: {report.skipped:,}; the first is {report.bad[0]}", label="note")
     common.note_unseen(set[str]().union(*(one.predictor.unseen_marks(rows) for one in (loaded, other) if one)))
     with common.progress("evaluating", len(rows)) as tick:
         found = loaded.evaluate(rows, search=search, tick=tick)
     result: dict[str, Any] = {**found.metrics, "n": found.n, "signatures": found.signatures}
-    if reading.skipped:
-        result["skipped"] = reading.skipped
+    if report.skipped:
+        result["skipped"] = report.skipped
     if other is not None:
         result["against"] = _against(found.outputs, other.evaluate(rows, search=search).outputs, rows)
     if as_json:

@@ -94,16 +94,18 @@ def _identifier(name: str, values: Sequence[str]) -> float:
 
 def _new_characters(name: str, values: Sequence[str]) -> float:
     """Return how rare values are that have a character which no other value has, if the name has one, too."""
-    holders = Counter(character for value in values for character in set(value))
+    different = set(values)
+    holders = Counter(character for value in different for character in set(value))
     if all(character in holders for character in name):
         return 0.0
-    return _rarity(sum(any(holders[character] == 1 for character in set(value)) for value in values), len(values))
+    alone = sum(any(holders[character] == 1 for character in set(value)) for value in different)
+    return _rarity(alone, len(different))
 
 
 def _never_again(name: str, values: Sequence[str]) -> float:
     """Return how rare values are that occur once, for a name that does not occur at all."""
     counts = Counter(values)
-    return _rarity(sum(count == 1 for count in counts.values()), len(values))
+    return _rarity(sum(count == 1 for count in counts.values()), len(values)) if len(counts) > 1 else 0.0
 
 
 def _short(name: str, values: Sequence[str]) -> float:

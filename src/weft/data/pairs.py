@@ -16,7 +16,7 @@ from typing import BinaryIO, Literal, cast
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
-from weft.data.columns import AUTOMATIC, ROLES, Columns, choose_fields
+from weft.data.columns import AUTOMATIC, ROLES, Columns, choose_fields, unknown
 from weft.data.encodings import as_utf8
 from weft.data.files import (
     Digest,
@@ -143,6 +143,9 @@ def _rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRowPoli
 
     def choose(fields: Fields) -> list[str]:
         chosen = choose_fields(fields.top, fields.leaves, columns, roles, file.name, policy)
+        for role, name in chosen.items() if kind == "parquet" else ():
+            if name not in fields.leaves:
+                raise unknown(role, name, list(fields.leaves), file.name)
         unused = [name for name in fields.leaves if name not in chosen.values()] if columns == AUTOMATIC else []
         policy.report.layout = Layout(file.name, chosen, f"; not used: {', '.join(unused)}" if unused else "")
         return list(chosen.values())
@@ -233,7 +236,10 @@ def read_inputs(
     """Stream what to predict: one Pair for each line (or row of a table), in order, also for an empty one."""
     policy = BadRowPolicy(ReadReport() if report is None else report, longest, training=False)
     if path == "-":
-        stream, encoding = as_utf8(cast(io.BufferedReader, sys.stdin.buffer), display_name(path))
+        buffer = (
+            sys.stdin.buffer if isinstance(sys.stdin.buffer, io.BufferedReader) else io.BufferedReader(_raw_stdin())
+        )
+        stream, encoding = as_utf8(buffer, display_name(path))
         yield from _plain_inputs(stream, display_name(path), encoding, columns, policy)
     elif kind_of(path) in ("", "stdin"):
         with opened(path) as file:
@@ -241,6 +247,11 @@ def read_inputs(
     else:
         with _table(path, columns, ("source", "tag", "features"), policy) as table:
             yield from _inputs(table.rows, table.names[0], columns, policy)
+
+
+def _raw_stdin() -> io.RawIOBase:
+    """Return a stdin that some program has put in the place of the real one."""
+    return cast(io.RawIOBase, sys.stdin.buffer)
 
 
 def _inputs(rows: Rows, name: str, columns: Columns, policy: BadRowPolicy) -> Iterator[Pair]:

@@ -24,13 +24,13 @@ from weft.core.pair import Pair
 from weft.data.corpus import Corpus, is_corpus, write_corpus
 from weft.data.files import size_of
 from weft.data.formats import kind_of
-from weft.data.pairs import Columns, Reading, fingerprint, read_pairs
+from weft.data.pairs import Columns, ReadReport, fingerprint, read_pairs
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, Survey, place, survey
 from weft.data.text import augment, unseen
 from weft.data.text.tokens import Tokeniser, from_json, learn
 from weft.data.text.unseen import STAND_INS
 
-FORMAT = 10
+FORMAT = 11
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 KEEP_DAYS = 30
 
@@ -86,15 +86,16 @@ class Prepared:
         return content
 
     def _look(self) -> dict[str, Any]:
-        reading, valid_reading = Reading(), Reading()
+        report, valid_report = ReadReport(), ReadReport()
         found, kept = survey(
-            self._read("reading", self.files.pairs, reading), 0 if self.files.valid else self.files.hold_out
+            self._read("reading", self.files.pairs, report), 0 if self.files.valid else self.files.hold_out
         )
-        valid = list(self._read("reading", self.files.valid, valid_reading)) if self.files.valid else kept
+        valid = list(self._read("reading", self.files.valid, valid_report)) if self.files.valid else kept
         return {
             "survey": json.loads(found.to_json()),
             "valid": [asdict(pair) for pair in valid],
-            "notes": list(dict.fromkeys([*_said(reading, "training"), *_said(valid_reading, "validation")])),
+            "columns": list(dict.fromkeys((*report.columns.values(), *valid_report.columns.values()))),
+            "notes": list(dict.fromkeys([*_notes_of(report, "training"), *_notes_of(valid_report, "validation")])),
         }
 
     @property
@@ -104,13 +105,18 @@ class Prepared:
     @cached_property
     def valid(self) -> list[Pair]:
         """The validation pairs: the file's, those kept aside, or where there are none some of the training pairs."""
-        pairs = [Pair(**{**row, "features": tuple(row["features"])}) for row in self._looked["valid"]]
+        pairs = [_loaded(row) for row in self._looked["valid"]]
         return pairs or list(islice(self.training(), 0, None, max(1, -(-self.survey.pairs // LARGEST_HOLD_OUT))))
 
     @property
     def kept_aside(self) -> int:
         """The training pairs that are not learned from, so that there are some to validate on."""
         return 0 if self.files.valid else len(self._looked["valid"])
+
+    @property
+    def columns(self) -> list[str]:
+        """Return which columns are read, as sentences."""
+        return list(self._looked["columns"])
 
     @property
     def doubts(self) -> list[str]:
@@ -134,7 +140,7 @@ class Prepared:
     def training(self, doing: str = "reading") -> Iterator[Pair]:
         """The training pairs, without those kept aside."""
         below = self.survey.hold_out_below
-        return (p for p in self._read(doing, self.files.pairs, Reading()) if place(p) >= below)
+        return (p for p in self._read(doing, self.files.pairs, ReadReport()) if place(p) >= below)
 
     def tokenisers(
         self,
@@ -203,16 +209,21 @@ class Prepared:
             _write(path, json.dumps(sum(pair in seen for pair in self.valid)))
         return int(json.loads(path.read_text(encoding="utf-8")))
 
-    def _read(self, doing: str, paths: tuple[str, ...], reading: Reading) -> Iterator[Pair]:
+    def _read(self, doing: str, paths: tuple[str, ...], report: ReadReport) -> Iterator[Pair]:
         tell = self._progress
         return read_pairs(
             paths,
             self.files.columns,
             on_bad_line=self.files.on_bad_line,
             longest=self.files.longest,
-            reading=reading,
+            report=report,
             progress=None if tell is None else lambda rows, share: tell(doing, rows, share),
         )
+
+
+def _loaded(row: dict[str, Any]) -> Pair:
+    """Return a pair as `asdict` and JSON have left it."""
+    return Pair(**{**row, "features": tuple(row["features"]), "references": tuple(row["references"])})
 
 
 def counted(count: int, what: str) -> str:
@@ -237,12 +248,12 @@ def keep_given(pairs: Sequence[Pair]) -> str:
     return str(path)
 
 
-def _said(reading: Reading, which: str) -> list[str]:
-    notes = list(reading.notes)
-    if reading.skipped:
-        notes.append(f"bad {which} rows left out: {reading.skipped:,}; the first is {reading.bad[0]}")
-    if reading.blank:
-        notes.append(f"blank lines in the {which} data passed over: {reading.blank:,}")
+def _notes_of(report: ReadReport, which: str) -> list[str]:
+    notes = list(report.notes)
+    if report.skipped:
+        notes.append(f"bad {which} rows left out: {report.skipped:,}; the first is {report.bad[0]}")
+    if report.blank:
+        notes.append(f"blank lines in the {which} data passed over: {report.blank:,}")
     return notes
 
 

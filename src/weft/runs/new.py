@@ -77,7 +77,7 @@ def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, data
 
 
 def _say_notes(prepared: Prepared, corpus: Corpus, spec: Spec, reporter: Reporter) -> None:
-    for note in prepared.notes:
+    for note in (*prepared.columns, *prepared.notes):
         reporter.note(note)
     if spec.objective.kind == "ctc":
         _say_alignable(corpus, reporter)

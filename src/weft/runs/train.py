@@ -14,7 +14,7 @@ import torch
 from weft.core.errors import Diverged, UserError
 from weft.core.memory import give_back
 from weft.core.reporting import Reporter
-from weft.data.files import settle, sides
+from weft.data.files import sides, spool_stdin
 from weft.learn import checkpoint, snapshot
 from weft.learn.loop import Trainer
 from weft.learn.model import model_of
@@ -52,7 +52,7 @@ def run_job(job: Job, reporter: Reporter) -> Path:
             going_on = world.agree(job.resume and folder.is_run)
             if world.first and not going_on:
                 _check_start(job, folder, world)
-            with settle(job.pairs) as pairs:  # what is piped in is kept until all is done: other processes read it, too
+            with spool_stdin(job.pairs) as pairs:  # kept until all is done: other processes read it, too
                 with world.first_alone():
                     if going_on or not world.first:  # the others read what the first has written
                         ready = go_on(job, folder, pairs, reporter)
