@@ -143,7 +143,7 @@ class Run:
         self._check_marks(listed)
         found = self.predictor.evaluate(listed, self.predictor.plan(self.search(search)), tick)
         return Evaluation(
-            found.metrics, found.pairs, found.outputs, table_of().signatures([[pair.target] for pair in listed])
+            found.metrics, found.pairs, found.outputs, table_of().signatures([pair.targets for pair in listed])
         )
 
     def __repr__(self) -> str:

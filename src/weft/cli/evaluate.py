@@ -56,7 +56,7 @@ def evaluate(
     columns = Columns(*map(_first_given, zip(asked, *(_fields(one.columns) for one in runs))))
     report, bad, longest = ReadReport(), common.on_bad_line() or "stop", loaded.spec.data.longest
     rows = list(read_pairs([pairs], columns, on_bad_line=bad, longest=longest, report=report))
-    for note in (*report.columns.values(), *report.notes):
+    for note in report.notes:
         common.complain(note, label="note")
     if report.skipped:
         common.complain(f"bad rows left out: {report.skipped:,}; the first is {report.bad[0]}", label="note")
@@ -91,7 +91,7 @@ def _against(first: list[str], second: list[str], rows: list[Any]) -> dict[str, 
     from weft.score.metrics import table_of
     from weft.score.significance import paired_bootstrap
 
-    references = [[pair.target] for pair in rows]
+    references = [pair.targets for pair in rows]
     return {m.name: asdict(paired_bootstrap(first, second, references, m)) for m in table_of().from_outputs}
 
 

@@ -48,7 +48,7 @@ def _score(run: Run, pairs: Sequence[Pair], outputs: Sequence[str], rows: Sequen
     corpus = table_of()[metric].corpus
     if corpus is None:
         return _forced(run, some, metric)[0]
-    return corpus([outputs[i] for i in rows], [[pair.target] for pair in some])
+    return corpus([outputs[i] for i in rows], [pair.targets for pair in some])
 
 
 def _forced(run: Run, pairs: Sequence[Pair], metric: str) -> tuple[float, int]:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 POOL = 1 << 18  # rows sorted together
+WHICH_REFERENCE = 1  # tells the draws of references from the shuffling
 Lengths = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int32]
 
@@ -51,12 +52,35 @@ class Thinning:
         return rows[np.sort(order[rank < np.repeat(kept, count)])]
 
 
+@dataclass(frozen=True)
+class References:
+    """Rows whose targets are references of the same pair are neighbours, and have the same number in `pairs`."""
+
+    pairs: Rows
+
+    def __call__(self, rows: Rows, seed: int, epoch: int) -> Rows:
+        """Return one row of each pair, drawn anew for each epoch; `rows` are in order."""
+        of = self.pairs[rows]
+        first = np.flatnonzero(np.diff(of, prepend=-1))
+        count = np.diff(first, append=len(of))
+        drawn = np.random.default_rng((seed, epoch, WHICH_REFERENCE)).random(int(self.pairs[-1]) + 1)[of[first]]
+        return rows[first + (drawn * count).astype(np.int64)]
+
+
 def plan(
-    source: Lengths, target: Lengths, batch_tokens: int, seed: int, epoch: int, thinning: Thinning | None = None
+    source: Lengths,
+    target: Lengths,
+    batch_tokens: int,
+    seed: int,
+    epoch: int,
+    thinning: Thinning | None = None,
+    references: References | None = None,
 ) -> Plan:
-    """The batches of one epoch. Rows that alone exceed the budget are left out (`too_long` tells how many)."""
+    """Return the batches of one epoch. Rows that alone exceed the budget are left out (`too_long` tells how many)."""
     random = np.random.default_rng((seed, epoch))
     rows = np.flatnonzero(np.maximum(source, target) <= batch_tokens).astype(np.int32)
+    if references is not None:
+        rows = references(rows, seed, epoch)
     random.shuffle(rows)
     if thinning is not None:
         rows = thinning(rows, random)

@@ -2,6 +2,7 @@
 
 A corpus is a folder: the ids of each side one after the other (`source.ids`, `target.ids`), where each row begins
 (`source.rows`, `target.rows`), and `corpus.json`. It is written aside and renamed, so it is whole or absent.
+A pair with several references is as many rows, one after the other; `pairs.rows` says where each pair begins.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import json
 import mmap
 import os
 import shutil
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -21,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.core.pair import END, Pair
-from weft.data.batches import Plan, Thinning, plan
+from weft.data.batches import Plan, References, Thinning, plan
 from weft.data.text.tokens import Tokeniser, encode_pairs
 
 if TYPE_CHECKING:
@@ -110,6 +112,19 @@ class Corpus:
         return len(self._source.lengths)
 
     @property
+    def pairs(self) -> int:
+        """Return how many pairs the rows belong to."""
+        return len(self) if self._references is None else int(self._references.pairs[-1]) + 1
+
+    @cached_property
+    def _references(self) -> References | None:
+        path = self.folder / "pairs.rows"
+        if not path.exists():
+            return None
+        begins = np.fromfile(path, dtype=np.int64)
+        return References(np.repeat(np.arange(len(begins) - 1, dtype=np.int32), np.diff(begins)))
+
+    @property
     def source_lengths(self) -> npt.NDArray[np.int32]:
         return self._source.lengths
 
@@ -134,7 +149,7 @@ class Corpus:
     ) -> Plan:
         """Return the batches of one epoch; `repeat_power` is the setting of that name."""
         thinning = None if repeat_power == 1 else Thinning(self._sources, repeat_power)
-        return plan(*self.lengths(aligned), batch_tokens, seed, number, thinning)
+        return plan(*self.lengths(aligned), batch_tokens, seed, number, thinning, self._references)
 
     @cached_property
     def _sources(self) -> npt.NDArray[np.int32]:
@@ -190,14 +205,18 @@ def write_corpus(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, fo
 
 
 def _write_sides(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, folder: Path, kind: str) -> int:
-    count = 0
+    targets_of_pairs = array("i")  # how many each pair has
     with _Writer(folder, "source", kind) as sources, _Writer(folder, "target", kind) as targets:
         for chunk in _chunks(pairs):
-            read, written = encode_pairs(chunk, source, target)
+            singles = [pair.single() for pair in chunk]
+            targets_of_pairs.extend(map(len, singles))
+            read, written = encode_pairs(list(chain.from_iterable(singles)), source, target)
             sources.add(read)
             targets.add(written)
-            count += len(chunk)
-    return count
+    begins = np.concatenate([[0], np.cumsum(targets_of_pairs, dtype=np.int64)])
+    if begins[-1] > len(targets_of_pairs):
+        (folder / "pairs.rows").write_bytes(begins.tobytes())
+    return int(begins[-1])
 
 
 class _Writer:

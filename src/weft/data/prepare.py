@@ -114,6 +114,11 @@ class Prepared:
         return 0 if self.files.valid else len(self._looked["valid"])
 
     @property
+    def training_pairs(self) -> int:
+        """The pairs that are learned from."""
+        return self.survey.pairs - self.kept_aside
+
+    @property
     def columns(self) -> list[str]:
         """Return which columns are read, as sentences."""
         return list(self._looked["columns"])
@@ -183,7 +188,9 @@ class Prepared:
         pairs = self.training(f"learning {side} symbols")
         if kind in ("bpe", "unigram"):
             pairs = islice(pairs, 0, None, max(1, -(-self.survey.pairs // SUBWORD_ROWS)))
-        return (pair.source if side == "source" else pair.target for pair in pairs)
+        if side == "source":
+            return (pair.source for pair in pairs)
+        return chain.from_iterable(pair.targets for pair in pairs)
 
     def corpus(self, source: Tokeniser, target: Tokeniser, invented: int = 0) -> Corpus:
         """The training pairs, encoded, and so many that are made up from them; of some, characters are hidden."""
@@ -204,9 +211,9 @@ class Prepared:
         """How many validation pairs are training pairs too."""
         path = self.folder / "repeats.json"
         if not path.exists():
-            wanted = set(self.valid)
-            seen = {pair for pair in self.training("comparing") if pair in wanted}
-            _write(path, json.dumps(sum(pair in seen for pair in self.valid)))
+            wanted = {single for pair in self.valid for single in pair.single()}
+            seen = {single for pair in self.training("comparing") for single in pair.single() if single in wanted}
+            _write(path, json.dumps(sum(any(single in seen for single in pair.single()) for pair in self.valid)))
         return int(json.loads(path.read_text(encoding="utf-8")))
 
     def _read(self, doing: str, paths: tuple[str, ...], report: ReadReport) -> Iterator[Pair]:
@@ -239,13 +246,21 @@ def keep_given(pairs: Sequence[Pair]) -> str:
         if pair.tag != pair.tag.strip() or any(f != f.strip() or not f or ";" in f for f in pair.features):
             what = f"the tag {pair.tag!r} or the features {pair.features!r} could not be read again as they are"
             raise UserError(what, f"pair {number}", "leave out spaces around them, empty features, and ';'")
-    text = "".join(  # a ';' after each: one with a space in it is not two
-        json.dumps({**asdict(p), "features": "".join(f"{f};" for f in p.features)}, ensure_ascii=False) + "\n"
-        for p in pairs
-    )
+    text = "".join(json.dumps(_as_record(pair), ensure_ascii=False) + "\n" for pair in pairs)
     path = cache_root() / "given" / f"{_digest(text)}.jsonl"
     _write(path, text)
     return str(path)
+
+
+def _as_record(pair: Pair) -> dict[str, Any]:
+    """Return a pair as a line of JSON has it; a ';' after each feature, as one with a space in it is not two."""
+    target = pair.targets if pair.references else pair.target
+    return {
+        "source": pair.source,
+        "target": target,
+        "tag": pair.tag,
+        "features": "".join(f"{f};" for f in pair.features),
+    }
 
 
 def _notes_of(report: ReadReport, which: str) -> list[str]:

@@ -158,15 +158,18 @@ def survey(pairs: Iterable[Pair], hold_out: float) -> tuple[Survey, list[Pair]]:
     """Look at every training pair once; with it come the pairs kept aside, about the share `hold_out` (0: none)."""
     source, target, aside, related = _Side(), _Side(), _KeptAside(hold_out), Related()
     marks: set[str] = set()
+    source_lengths = array("i")  # one a target
     same = 0
     for pair in pairs:
         source.add(pair.source)
-        target.add(pair.target)
+        for text in pair.targets if pair.references else (pair.target,):
+            target.add(text)
+            source_lengths.append(len(pair.source))
         aside.add(pair)
         related.add(pair)
         marks.update(marks_of(pair))
         same += pair.source == pair.target
-    ratios = np.asarray(target.lengths) / np.maximum(1, np.asarray(source.lengths))
+    ratios = np.asarray(target.lengths) / np.maximum(1, np.asarray(source_lengths))
     threshold, kept = aside.result()
     return Survey(
         pairs=aside.rows,

@@ -56,7 +56,7 @@ def epoch_of(corpus: Corpus, spec: Spec, number: int) -> Plan:
 
 def passes_to_epochs(corpus: Corpus, spec: Spec) -> float:
     """How many epochs have as many rows as the corpus: more than one where frequent sources are evened out."""
-    return 1.0 if spec.data.repeat_power == 1 else len(corpus) / max(1, len(epoch_of(corpus, spec, 0).rows))
+    return 1.0 if spec.data.repeat_power == 1 else corpus.pairs / max(1, len(epoch_of(corpus, spec, 0).rows))
 
 
 class NotFinite(Exception):

@@ -32,7 +32,7 @@ class Evaluation:
     def examples(self, pairs: Sequence[Pair], count: int = 2) -> list[Example]:
         """Always the same few pairs, so that one sees them change."""
         places = [len(pairs) * (i + 1) // (count + 1) for i in range(min(count, len(pairs)))]
-        return [Example(_shown(pairs[p]), pairs[p].target, self.outputs[p]) for p in places]
+        return [Example(_shown(pairs[p]), _wanted(pairs[p], self.outputs[p]), self.outputs[p]) for p in places]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Validator:
                 said = self._said(cast(Searched, model), plan, device, tick, cut)
                 metrics = self.forced(model, device)
             outputs = [self.strangers.restore(pair.source, text) for pair, text in zip(self.pairs, said)]
-            metrics |= table_of().score(outputs, [[pair.target] for pair in self.pairs])
+            metrics |= table_of().score(outputs, [pair.targets for pair in self.pairs])
         finally:
             model.train(training)
         return Evaluation(metrics, outputs, len(self.pairs))
@@ -113,3 +113,8 @@ class Validator:
 
 def _shown(pair: Pair) -> str:
     return " ".join([*([pair.tag] if pair.tag else []), *pair.features, pair.source])
+
+
+def _wanted(pair: Pair, output: str) -> str:
+    """The reference that the output equals, or else the first."""
+    return output if output in pair.references else pair.target

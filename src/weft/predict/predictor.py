@@ -202,7 +202,7 @@ class Predictor:
             validator = Validator.of(pairs, self.source, self.target, self.spec.train.batch_tokens)
             return validator.evaluate(self.model, plan, self.device, tick)
         outputs = [found.text for found in self.predict(pairs, plan, tick=tick)]
-        metrics = {**self.forced(pairs), **table_of().score(outputs, [[pair.target] for pair in pairs])}
+        metrics = {**self.forced(pairs), **table_of().score(outputs, [pair.targets for pair in pairs])}
         return Evaluation(metrics, outputs, len(pairs))
 
     def forced(self, pairs: Sequence[Pair]) -> dict[str, float]:

@@ -70,7 +70,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainer: Trainer, later: floa
         "of": len(valid.pairs),
         "metric": spec.train.select,
         "search": f"beam {search.width}" if search.kind == "beam" else search.kind,
-        "signatures": table_of().signatures([[pair.target] for pair in part.pairs]),
+        "signatures": table_of().signatures([pair.targets for pair in part.pairs]),
         "models": 1 + len(predictor.others),
         "steps_of_others": [evaluations(member)[-1]["step"] for member in folder.trained_members()],
         "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),

@@ -40,7 +40,7 @@ def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], report
     folder.create()
     with folder.locked():
         folder.write_tokenisers(source, target)
-        folder.write_facts(_facts(job, folder, prepared, corpus, composed.spec.data))
+        folder.write_facts(_facts(job, folder, prepared, composed.spec.data))
         folder.write_spec(composed.spec, composed.origins, chosen.reasons)
     _say_choices(chosen, composed, reporter)
     return Ready(composed.spec, source, target, corpus, prepared)
@@ -57,8 +57,7 @@ def _check_train(train: Train) -> None:
         raise UserError(what, "setting train.reversed_members", todo)
 
 
-def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, data: Data) -> dict[str, Any]:
-    more = data.augmented or data.unseen == "carried"  # than the training pairs is in the corpus
+def _facts(job: Job, folder: RunFolder, prepared: Prepared, data: Data) -> dict[str, Any]:
     return {
         "weft": weft.__version__,
         "folder": str(folder.path),
@@ -66,7 +65,7 @@ def _facts(job: Job, folder: RunFolder, prepared: Prepared, corpus: Corpus, data
         "valid": absolute(job.valid),
         "fingerprint": prepared.fingerprint,
         "valid_fingerprint": prepared.valid_fingerprint,
-        "training_pairs": sum(1 for _ in prepared.training()) if more else len(corpus),
+        "training_pairs": prepared.training_pairs,
         "invented_pairs": data.augmented,
         "valid_pairs": len(prepared.valid),
         "kept_aside": prepared.kept_aside,

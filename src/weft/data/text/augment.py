@@ -94,7 +94,7 @@ def invented(pairs: Sequence[Pair], count: int, seed: int) -> Iterator[Pair]:
             other = max(1, length + draw.randint(-LONGER, LONGER))
             word = letters.word(pair.source[s - 1] if s else START, other)
             source[s : s + length], target[t : t + length] = word, word
-        yield replace(pair, source="".join(source), target="".join(target))
+        yield replace(pair, source="".join(source), target="".join(target), references=())
 
 
 def with_invented(pairs: Sequence[Pair], count: int, seed: int = 1) -> Iterator[Pair]:

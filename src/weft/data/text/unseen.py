@@ -86,4 +86,6 @@ def _with_hidden(pair: Pair, draw: random.Random) -> Pair:
     there = list(dict.fromkeys(pair.source))
     some = set(draw.sample(there, min(len(there), draw.randint(1, MOST_HIDDEN))))
     hidden = {ord(c): stand_in for c, stand_in in zip((c for c in there if c in some), STAND_INS)}
-    return replace(pair, source=pair.source.translate(hidden), target=pair.target.translate(hidden))
+    references = tuple(reference.translate(hidden) for reference in pair.references)
+    source, target = pair.source.translate(hidden), pair.target.translate(hidden)
+    return replace(pair, source=source, target=target, references=references)
