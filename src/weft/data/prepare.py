@@ -94,7 +94,7 @@ class Prepared:
         return {
             "survey": json.loads(found.to_json()),
             "valid": [asdict(pair) for pair in valid],
-            "columns": list(dict.fromkeys((*report.columns.values(), *valid_report.columns.values()))),
+            "columns": list({**report.columns, **valid_report.columns, **report.columns}.values()),  # each layout once
             "notes": list(dict.fromkeys([*_notes_of(report, "training"), *_notes_of(valid_report, "validation")])),
         }
 
