@@ -8,6 +8,7 @@ run.evaluate("test.tsv")["exact"]
 from __future__ import annotations
 
 import html
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +91,8 @@ class Run:
         how = self.search(search)
         if nbest > 1 and how.kind == "greedy":
             raise UserError("greedy search finds one output", f"nbest={nbest}", "use beam or sample for several")
+        if note := self.predictor.unknown_share(pairs).note("the lines"):
+            warnings.warn(note, stacklevel=2)
         return self.predictor.predict(pairs, self.predictor.plan(how, nbest, prefix))
 
     def _input(self, line: str | Pair, place: int) -> Pair:

@@ -71,7 +71,7 @@ def predict(
     from weft.core.errors import UserError
     from weft.data.files import opened
     from weft.data.formats import kind_of
-    from weft.data.pairs import read_inputs
+    from weft.data.pairs import ReadReport, read_inputs
     from weft.predict import engines
 
     if engine not in ("auto", "torch", "ctranslate2"):
@@ -99,21 +99,25 @@ def predict(
 
         refresh(loaded.folder, loaded.predictor)
         loaded.predictor.engine = engines.opened(engine, loaded.folder, loaded.predictor, SHOWN[format])
-    inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest)
+    report = ReadReport()
+    inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest, report=report)
     size = 1 if file == "-" and sys.stdin.isatty() else CHUNK
     done = _answer(loaded, _chunks(inputs, size), plan, format, plain=kind_of(file) == "")
+    for note in report.notes:
+        common.complain(note, label="note")
     if not done and file != "-":
         common.complain("there is no line to predict", label="note")
 
 
 def _answer(run: Run, chunks: Iterator[Chunk], plan: Plan, format: str, plain: bool) -> int:
     """Write the outputs, chunk by chunk, and count them; what is strange about the inputs is noted once."""
-    done, unseen = 0, set[str]()
+    done, unseen, unknown = 0, set[str](), run.predictor.unknown_share([])
     try:
         for chunk, problem in chunks:
             if plain and not done:
                 _note_tabs(chunk[:LOOKED_AT], run)
             unseen |= run.predictor.unseen_marks(chunk)
+            run.predictor.unknown_share(chunk, unknown)
             for place, prediction in enumerate(run.predictor.predict(chunk, plan, first_line=done)):
                 for line in _lines(prediction, format, done + place + 1):
                     common.write_line(line)
@@ -123,6 +127,8 @@ def _answer(run: Run, chunks: Iterator[Chunk], plan: Plan, format: str, plain: b
                 raise problem
     finally:
         common.note_unseen(unseen)
+        if note := unknown.note("the input"):
+            common.complain(note, label="note")
     return done
 
 

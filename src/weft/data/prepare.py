@@ -192,16 +192,16 @@ class Prepared:
             return (pair.source for pair in pairs)
         return chain.from_iterable(pair.targets for pair in pairs)
 
-    def corpus(self, source: Tokeniser, target: Tokeniser, invented: int = 0) -> Corpus:
+    def corpus(self, source: Tokeniser, target: Tokeniser, augmented: int = 0) -> Corpus:
         """The training pairs, encoded, and so many that are made up from them; of some, characters are hidden."""
         carried = source.unseen == "carried"
-        ways = [*([invented, augment.WAY] if invented else []), *([unseen.WAY] if carried else [])]
-        folder = self.folder / f"corpus-{_digest([source.to_json(), target.to_json(), *ways])}"
+        versions = [*([augmented, augment.VERSION] if augmented else []), *([unseen.VERSION] if carried else [])]
+        folder = self.folder / f"corpus-{_digest([source.to_json(), target.to_json(), *versions])}"
         if is_corpus(folder):
             return Corpus(folder)
         pairs = self.training("encoding")
-        if invented:
-            pairs = augment.with_invented(list(pairs), invented)
+        if augmented:
+            pairs = augment.with_augmented(list(pairs), augmented)
         try:
             return write_corpus(unseen.with_hidden(pairs) if carried else pairs, source, target, folder)
         except OSError as error:

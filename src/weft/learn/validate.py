@@ -13,7 +13,7 @@ import torch
 from weft.core.pair import Pair
 from weft.core.reporting import Example
 from weft.data.text.tokens import Tokeniser, encode_pairs
-from weft.data.text.unseen import Strangers
+from weft.data.text.unseen import UnseenCharacters
 from weft.learn.forced import Forced
 from weft.nn.model import Model
 from weft.nn.packed import packed
@@ -44,11 +44,11 @@ class Validator:
     targets: list[list[int]]
     tokeniser: Tokeniser  # the target's
     batch_tokens: int
-    strangers: Strangers  # of the sources
+    unseen_characters: UnseenCharacters  # of the sources
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], source: Tokeniser, target: Tokeniser, batch_tokens: int) -> Validator:
-        return cls(list(pairs), *encode_pairs(pairs, source, target), target, batch_tokens, source.strangers)
+        return cls(list(pairs), *encode_pairs(pairs, source, target), target, batch_tokens, source.unseen_characters)
 
     def part(self, count: int) -> Validator:
         """The same on at most `count` pairs, evenly spread."""
@@ -80,7 +80,7 @@ class Validator:
             with packed(model):
                 said = self._said(cast(Searched, model), plan, device, tick, cut)
                 metrics = self.forced(model, device)
-            outputs = [self.strangers.restore(pair.source, text) for pair, text in zip(self.pairs, said)]
+            outputs = [self.unseen_characters.restore(pair.source, text) for pair, text in zip(self.pairs, said)]
             metrics |= table_of().score(outputs, [pair.targets for pair in self.pairs])
         finally:
             model.train(training)

@@ -20,6 +20,7 @@ from weft.core.kinds import Batch, Hypothesis
 from weft.core.pair import UNKNOWN, Pair
 from weft.core.trace import trace
 from weft.data.text.tokens import Tokeniser, encode_pairs, marks_of
+from weft.data.text.unseen import UnknownShare
 from weft.learn import checkpoint, snapshot
 from weft.learn.model import model_of
 from weft.learn.validate import Evaluation, Validator
@@ -121,6 +122,10 @@ class Predictor:
         known = [set(p.source.marks) for p in (self, *self.others) if p.source.marks]
         return set[str]().union(*(there - own for own in known))
 
+    def unknown_share(self, pairs: Iterable[Pair], so_far: UnknownShare | None = None) -> UnknownShare:
+        """Count the characters of sources that training never saw, in addition to those counted so far."""
+        return self.source.unknown_share(pairs, so_far)
+
     def join(self, other: Predictor, where: str) -> None:
         """Predict together with another run from now on: the mean of the probabilities."""
         if any(isinstance(p.model, Aligned) for p in (self, other)):
@@ -212,12 +217,12 @@ class Predictor:
 
     def _output(self, source: str, target: Tokeniser, hypothesis: Hypothesis) -> Output:
         names = (*self._shown(source, target, hypothesis.ids), "<end>")
-        text = self.source.strangers.restore(source, target.decode(hypothesis.ids))
+        text = self.source.unseen_characters.restore(source, target.decode(hypothesis.ids))
         each = hypothesis.token_scores
         return Output(text, hypothesis.score, hypothesis.log_prob if each else math.nan, names, each)
 
     def _shown(self, source: str, tokeniser: Tokeniser, ids: Iterable[int]) -> list[str]:
-        return [self.source.strangers.restore(source, name) for name in tokeniser.show(ids)]
+        return [self.source.unseen_characters.restore(source, name) for name in tokeniser.show(ids)]
 
     @torch.inference_mode()
     def alignment(self, pair: Pair, target: str) -> tuple[list[str], list[str], npt.NDArray[np.float32]]:

@@ -1,9 +1,9 @@
-"""Pairs that are made up from real ones, for corpora too small to show that a word's middle does not matter.
+"""Data augmentation: pairs made up from real ones, for corpora too small to show that a word's middle does not matter.
 
 Where a target repeats long stretches of its source (inflected forms, spellings), the inside of each stretch is replaced
-by other letters, more or fewer, on both sides (after Anastasopoulos & Neubig 2019). What the change hangs on is not
-known: of the letters where the stretch ends now three stay and now none, so that what was seen with some letters is
-believed of others, too, but less. Letters follow each other as they do in real sources, half of the time.
+by other letters, more or fewer, on both sides (after Anastasopoulos & Neubig 2019). Which letters cause the change is
+not known: of the letters at the end of a stretch up to three stay, by chance, so that what was seen with some letters
+is learned for others, too, but less strongly. Half of the time letters follow each other as they do in real sources.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGER = 2  # letters by which what is put in its place may be longer or shorter
 REAL_SHARE = 4  # one pair in so many is a real one, at least: they are repeated
 START = ""
 SELDOM = 0.2  # times as often in targets as sources would have it: a letter that is there less is not drawn
-WAY = 3  # another number whenever the same pairs and seed make others: what is kept on disk is theirs
+VERSION = 3  # another number whenever the same pairs and seed make others: it is part of the cache's key
 
 
 class Stretch(NamedTuple):
@@ -37,7 +37,7 @@ class Stretch(NamedTuple):
     last: bool
 
     def inside(self, draw: random.Random) -> Stretch:
-        """A part of it, all but some letters at its ends."""
+        """Return a part of it: all but some letters at its ends."""
         before = 0 if self.first else draw.randint(0, KEPT_BEFORE)
         after = 0 if self.last else min(draw.randint(0, KEPT_AFTER), self.length - before - 1)
         return self._replace(
@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
 
 
 def stretches(source: str, target: str) -> list[Stretch]:
-    """What both sides share, but for a letter or two that may be there by chance."""
+    """Return what both sides share, without matches of a letter or two, which may be chance."""
     return [
         Stretch(a, b, size, a == b == 0, a + size == len(source) and b + size == len(target))
         for a, b, size in SequenceMatcher(None, source, target, autojunk=False).get_matching_blocks()
@@ -67,38 +67,38 @@ class Letters:
                     self._after[before].append(letter)
 
     def word(self, before: str, length: int) -> str:
-        made = ""
+        word = ""
         for _ in range(length):
-            followers = self._after.get(made[-1:] or before)
-            made += self._draw.choice(followers if followers and self._draw.random() < 0.5 else self._all)
-        return made
+            followers = self._after.get(word[-1:] or before)
+            word += self._draw.choice(followers if followers and self._draw.random() < 0.5 else self._all)
+        return word
 
 
 def kept_letters(pairs: Sequence[Pair]) -> set[str]:
-    """The letters of sources that targets have, too, and not only here and there; all of them where none are."""
+    """Return the letters of sources that targets have about as often; all letters where there are none such."""
     read = Counter(chain.from_iterable(pair.source for pair in pairs))
     written = Counter(chain.from_iterable(pair.target for pair in pairs))
     share = min(1.0, written.total() / max(1, read.total()))
     return {letter for letter, count in read.items() if written[letter] >= SELDOM * share * count} or set(read)
 
 
-def invented(pairs: Sequence[Pair], count: int, seed: int) -> Iterator[Pair]:
-    """So many pairs, each made from a real one; none where no target repeats its source."""
+def augmented(pairs: Sequence[Pair], count: int, seed: int) -> Iterator[Pair]:
+    """Yield so many pairs, each made from a real one; none where no target repeats its source."""
     draw = random.Random(seed)
-    usable = [(pair, found) for pair in pairs if (found := stretches(pair.source, pair.target))]
+    usable = [(pair, shared) for pair in pairs if (shared := stretches(pair.source, pair.target))]
     letters = Letters(pairs, draw)
     for _ in range(count if usable else 0):
-        pair, found = draw.choice(usable)
+        pair, shared = draw.choice(usable)
         source, target = list(pair.source), list(pair.target)
-        for s, t, length, *_ in (stretch.inside(draw) for stretch in reversed(found)):  # so that places stay right
+        for s, t, length, *_ in (stretch.inside(draw) for stretch in reversed(shared)):  # so that positions stay right
             other = max(1, length + draw.randint(-LONGER, LONGER))
             word = letters.word(pair.source[s - 1] if s else START, other)
             source[s : s + length], target[t : t + length] = word, word
         yield replace(pair, source="".join(source), target="".join(target), references=())
 
 
-def with_invented(pairs: Sequence[Pair], count: int, seed: int = 1) -> Iterator[Pair]:
-    """The real pairs, repeated until they are a fair share of all, and then those made up from them."""
+def with_augmented(pairs: Sequence[Pair], count: int, seed: int = 1) -> Iterator[Pair]:
+    """Yield the real pairs, repeated until they are a fair share of all, and then those made up from them."""
     for _ in range(max(1, count // (REAL_SHARE * max(1, len(pairs))))):
         yield from pairs
-    yield from invented(pairs, count, seed)
+    yield from augmented(pairs, count, seed)

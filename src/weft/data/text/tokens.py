@@ -1,9 +1,9 @@
-"""Cutting text into symbols and putting it together again.
+"""Tokenisers: text → ids → text.
 
 Ids 0–3 are PAD, UNKNOWN, START and END; then come the marks (tags and features of the data), then the symbols of text.
 `words` are split at single spaces, so that even double spaces come back. `bpe` and `unigram` work on bytes (after
 Radford 2019), so every text can be written. What `characters`, their `parts` and `words` never saw becomes UNKNOWN,
-which is read like any symbol, is never written by a search, and shows as � when decoded; `strangers.py` has what else
+which is read like any symbol, is never written by a search, and shows as � when decoded; `unseen` has what else
 characters of a source can become.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 from weft.core.errors import UserError
 from weft.core.pair import SPECIALS, UNKNOWN, Pair
-from weft.data.text.unseen import Strangers
+from weft.data.text.unseen import UnknownShare, UnseenCharacters
 
 FORMAT = 1
 LOST = "�"
@@ -36,6 +36,7 @@ class Tokeniser(ABC):
     tag_at = "start"  # where a source has its tag: "start", "end", or "decoder" (in front, to be taken by the decoder)
     unseen = "unknown"  # what becomes of a source's characters that training never had: "unknown", "nearest", "carried"
     backward = False  # whether ids are those of the text from its end to its start
+    alphabet = ""  # the characters of the training texts, where the symbols do not tell
 
     def __init__(self, marks: Sequence[str]) -> None:
         self.marks = list(marks)
@@ -70,16 +71,32 @@ class Tokeniser(ABC):
 
     def encode_sources(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """The source side: the tag (unless it stands at the end), the features, then the text."""
-        return self.encode_hidden([self.strangers.hide(pair) for pair in pairs])
+        return self.encode_hidden([self.unseen_characters.hide(pair) for pair in pairs])
 
     def encode_hidden(self, pairs: Sequence[Pair]) -> list[list[int]]:
-        """The same of pairs whose strange characters are hidden already."""
+        """The same of pairs whose unseen characters are hidden already."""
         texts = self.encode_all([pair.source for pair in pairs])
         return [self._with_marks(pair, ids) for pair, ids in zip(pairs, texts)]
 
     @cached_property
-    def strangers(self) -> Strangers:
-        return Strangers(self.unseen, frozenset(self.symbols) if self.unseen != "unknown" else frozenset())
+    def unseen_characters(self) -> UnseenCharacters:
+        return UnseenCharacters(self.unseen, frozenset(self.symbols) if self.unseen != "unknown" else frozenset())
+
+    @cached_property
+    def known_characters(self) -> frozenset[str] | None:
+        """The characters that training saw; None if that was not written down."""
+        return frozenset(self.alphabet) or None
+
+    def unknown_share(self, pairs: Iterable[Pair], so_far: UnknownShare | None = None) -> UnknownShare:
+        """Count the characters of sources that the model cannot know, in addition to those counted so far."""
+        counted = UnknownShare(self.known_characters) if so_far is None else so_far
+        for pair in pairs:
+            counted.add(self._normalised(self.unseen_characters.read(pair.source)))
+        return counted
+
+    def _normalised(self, text: str) -> str:
+        """The text in the characters that symbols are made of."""
+        return text
 
     def _with_marks(self, pair: Pair, ids: list[int]) -> list[int]:
         if not self.marks and self.tag_at != "decoder":
@@ -114,7 +131,8 @@ class Tokeniser(ABC):
 
     def to_json(self) -> str:
         content = {"format": FORMAT, "kind": self.kind, "specials": SPECIALS, "marks": self.marks}
-        content |= {"tag_at": self.tag_at, "unseen": self.unseen, "backward": self.backward, **self._content()}
+        content |= {"tag_at": self.tag_at, "unseen": self.unseen, "backward": self.backward}
+        content |= ({"alphabet": self.alphabet} if self.alphabet else {}) | self._content()
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
     def written(self, backward: bool) -> Tokeniser:
@@ -140,6 +158,7 @@ class _Listed(Tokeniser):
     """Symbols that are known by a list; text is cut by `_cut` and joined by `_glue`."""
 
     _glue = ""
+    _further = ""  # characters that texts have besides those of their symbols
 
     def __init__(self, symbols: Sequence[str], marks: Sequence[str] = ()) -> None:
         super().__init__(marks)
@@ -149,6 +168,10 @@ class _Listed(Tokeniser):
     @property
     def symbols(self) -> list[str]:
         return self._symbols
+
+    @cached_property
+    def known_characters(self) -> frozenset[str] | None:
+        return frozenset(chain(self._further, *self._symbols))
 
     @staticmethod
     def _cut(text: str) -> Sequence[str]:
@@ -190,6 +213,9 @@ class Parts(Characters):
     def _cut(text: str) -> Sequence[str]:
         return taken_apart(text)
 
+    def _normalised(self, text: str) -> str:
+        return taken_apart(text)
+
     def _decode(self, places: Sequence[int]) -> str:
         return composed(super()._decode(places))
 
@@ -202,7 +228,7 @@ class Words(_Listed):
     """What stands between single spaces is a symbol: phones, letters, words."""
 
     kind = "words"
-    _glue = " "
+    _glue = _further = " "
 
     @staticmethod
     def _cut(text: str) -> Sequence[str]:
@@ -306,6 +332,7 @@ def _loaded(content: dict[str, Any]) -> Tokeniser:
     unseen = content.get("unseen", "unknown")
     made.unseen = "nearest" if unseen == "kin" else unseen  # kin: its name in earlier versions
     made.backward = content.get("backward", False)
+    made.alphabet = content.get("alphabet", "")
     return made
 
 
@@ -326,7 +353,7 @@ def encode_pairs(
     pairs: Sequence[Pair], source: Tokeniser, target: Tokeniser
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Both sides; a character that the source's tokeniser carries over is the same stand-in in both."""
-    hidden = [source.strangers.hide(pair) for pair in pairs]
+    hidden = [source.unseen_characters.hide(pair) for pair in pairs]
     return source.encode_hidden(hidden), target.encode_all([pair.target for pair in hidden])
 
 

@@ -1,68 +1,76 @@
-"""Characters of a source that training never had: they would all be the same UNKNOWN, and nothing of them be left.
+"""Characters of a source that training never saw: as UNKNOWN they would all look the same.
 
-`nearest`: they are read as the nearest that training had: ÿ as y, É as é, an accent that stands by itself not at all.
-`carried`: they are read as stand-ins, which a model learns to write where the character belongs, and which the
-character then takes the place of (after Luong 2015, for words). It learns that from pairs whose own characters are
-hidden so.
+`nearest`: each is read as the nearest character that training saw: ÿ as y, É as é; an accent by itself is dropped.
+`carried`: each is read as a stand-in, which the model learns to copy to where the character belongs, and which is then
+replaced by the character (after Luong 2015, for words). It learns that from pairs in which known characters are hidden.
 
-Either way, text that is composed otherwise than in training (e and an accent, or é) is first tried the other way.
+In both cases text that is composed differently than in training (e and an accent, or é) is recomposed first.
 """
 
 from __future__ import annotations
 
 import random
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from weft.core.pair import Pair
 
 STAND_INS = "".join(map(chr, range(0x10FFF0, 0x10FFF4)))  # private use
-ONE_IN = 8  # pairs, one comes again with characters hidden
+ONE_IN = 8  # one pair in so many comes again with characters hidden
 MOST_HIDDEN = 2  # of its characters
-WAY = 1  # another number whenever the same pairs are hidden otherwise: what is kept on disk is theirs
+VERSION = 1  # another number whenever the same pairs are hidden differently: it is part of the cache's key
+WORTH_A_NOTE = 0.01  # the share of unknown characters from which on the user is told
+LISTED = 8  # unknown characters that are shown
 
 
-class Strangers:
-    """What is done about characters that are not among the `known`: "unknown" (nothing), "nearest" or "carried"."""
+class UnseenCharacters:
+    """Replaces characters that are not `known`, by "nearest" or "carried"; "unknown" leaves them as they are."""
 
-    def __init__(self, way: str, known: Collection[str]) -> None:
-        self._way, self._known = way, known
+    def __init__(self, method: str, known: Collection[str]) -> None:
+        self._method, self._known = method, known
         self._stand_ins = [stand_in for stand_in in STAND_INS if stand_in in known]
 
     def hide(self, pair: Pair) -> Pair:
-        """The pair as the model is to see it."""
-        if self._way == "unknown" or all(character in self._known for character in pair.source):
+        """Return the pair as the model is to see it."""
+        if self._method == "unknown" or all(character in self._known for character in pair.source):
             return pair
         source = self._composed(pair.source)
-        if self._way == "nearest":
-            read = "".join(self._kin(character) for character in source)
-            return replace(pair, source=read or source)
-        hidden = {ord(stranger): stand_in for stand_in, stranger in self._standing_in(source).items()}
+        if self._method == "nearest":
+            nearest = "".join(self._nearest(character) for character in source)
+            return replace(pair, source=nearest or source)
+        hidden = {ord(character): stand_in for stand_in, character in self._standing_in(source).items()}
         return replace(pair, source=source.translate(hidden), target=pair.target.translate(hidden))
 
-    def restore(self, source: str, text: str) -> str:
-        """What the model wrote for this source, with the source's own characters where stand-ins stand."""
-        if not any(stand_in in text for stand_in in self._stand_ins):
-            return text
-        standing_in = self._standing_in(self._composed(source))
-        return text.translate({ord(one): standing_in.get(one, "") for one in self._stand_ins})
+    def read(self, source: str) -> str:
+        """Return a source in the characters that it is read as, with unseen ones that are left as they are."""
+        if self._method == "unknown":
+            return source
+        return self.hide(Pair(source)).source if self._method == "nearest" else self._composed(source)
 
-    def _strange(self, text: str) -> list[str]:
-        """Each once, in order."""
+    def restore(self, source: str, output: str) -> str:
+        """Return the model's output for a source, with the source's own characters in the place of stand-ins."""
+        if not any(stand_in in output for stand_in in self._stand_ins):
+            return output
+        standing_in = self._standing_in(self._composed(source))
+        return output.translate({ord(stand_in): standing_in.get(stand_in, "") for stand_in in self._stand_ins})
+
+    def _unseen(self, text: str) -> list[str]:
+        """Return each unseen character once, in order."""
         return [character for character in dict.fromkeys(text) if character not in self._known]
 
     def _composed(self, source: str) -> str:
-        """As it is, or its letters and accents put together or taken apart: what has the fewest strangers."""
+        """Return the text as it is, composed or decomposed: the form with the fewest unseen characters."""
         forms = source, unicodedata.normalize("NFC", source), unicodedata.normalize("NFD", source)
-        return min(forms, key=lambda form: len(self._strange(form)))
+        return min(forms, key=lambda form: len(self._unseen(form)))
 
     def _standing_in(self, source: str) -> dict[str, str]:
-        """The stranger that each stand-in is for."""
-        return dict(zip(self._stand_ins, self._strange(source)))
+        """Return the character that each stand-in is for."""
+        return dict(zip(self._stand_ins, self._unseen(source)))
 
-    def _kin(self, character: str) -> str:
-        """What is known of its parts, or its other case, or of that one's parts; itself, if nothing is."""
+    def _nearest(self, character: str) -> str:
+        """Return the known parts of a character or of its other case; the character itself if there are none."""
         for form in (character, character.lower(), character.upper()):
             if form in self._known:
                 return form
@@ -73,7 +81,7 @@ class Strangers:
 
 
 def with_hidden(pairs: Iterable[Pair], seed: int = 1) -> Iterator[Pair]:
-    """All pairs, and some of the different ones once more with a character or two hidden on both sides."""
+    """Yield all pairs, and some of the different ones once more with a character or two hidden on both sides."""
     draw, seen = random.Random(seed), set[Pair]()
     for pair in pairs:
         yield pair
@@ -83,9 +91,38 @@ def with_hidden(pairs: Iterable[Pair], seed: int = 1) -> Iterator[Pair]:
 
 
 def _with_hidden(pair: Pair, draw: random.Random) -> Pair:
-    there = list(dict.fromkeys(pair.source))
-    some = set(draw.sample(there, min(len(there), draw.randint(1, MOST_HIDDEN))))
-    hidden = {ord(c): stand_in for c, stand_in in zip((c for c in there if c in some), STAND_INS)}
+    characters = list(dict.fromkeys(pair.source))
+    drawn = set(draw.sample(characters, min(len(characters), draw.randint(1, MOST_HIDDEN))))
+    hidden = {ord(c): stand_in for c, stand_in in zip((c for c in characters if c in drawn), STAND_INS)}
     references = tuple(reference.translate(hidden) for reference in pair.references)
     source, target = pair.source.translate(hidden), pair.target.translate(hidden)
     return replace(pair, source=source, target=target, references=references)
+
+
+@dataclass
+class UnknownShare:
+    """Counts the characters of texts, and among them those that are not known (None: nobody knows which are)."""
+
+    known: Collection[str] | None
+    total: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    def add(self, text: str) -> None:
+        self.total += len(text)
+        if self.known is not None:
+            self.unknown.update(character for character in text if character not in self.known)
+
+    @property
+    def share(self) -> float:
+        return self.unknown.total() / max(1, self.total)
+
+    def note(self, texts: str, training: str = "the training sources") -> str:
+        """Return a sentence on `texts` where it is worth one, else nothing."""
+        if self.share < WORTH_A_NOTE:
+            return ""
+        frequent = [c if c.isprintable() else repr(c) for c, _ in self.unknown.most_common(LISTED)]
+        more = " …" if len(self.unknown) > LISTED else ""
+        return (
+            f"{self.share:.0%} of the characters of {texts} never occur in {training}, "
+            f"so the model has learned nothing about them: {' '.join(frequent)}{more}"
+        )

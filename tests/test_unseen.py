@@ -1,4 +1,4 @@
-"""Characters of a source that training never had: unknown, read as their kin, or carried over."""
+"""Characters of a source that training never had: unknown, read as the nearest known ones, or carried over."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.data.prepare import Files, Prepared
 from weft.data.survey import survey
 from weft.data.text.relation import kept
 from weft.data.text.tokens import LOST, encode_pairs, from_json, learn
-from weft.data.text.unseen import ONE_IN, STAND_INS, Strangers, with_hidden
+from weft.data.text.unseen import ONE_IN, STAND_INS, UnseenCharacters, with_hidden
 from weft.runs.report import Quiet
 from weft.settings import compose
 
@@ -35,52 +35,52 @@ KNOWN = frozenset("abcyeéIi")
         ("a\u0308c", "ac"),  # an accent by itself
         ("e\u0301a", "éa"),  # composed otherwise
         ("ﬁa", "ia"),  # of a ligature what is known
-        ("a7c", "a7c"),  # no kin: stays unknown
+        ("a7c", "a7c"),  # nothing is near: stays unknown
         ("\u0308", "\u0308"),  # nothing would be left
     ],
 )
-def test_a_character_never_seen_is_read_as_its_kin(source: str, read: str) -> None:
-    assert Strangers("nearest", KNOWN).hide(Pair(source, "x")) == Pair(read, "x")
+def test_a_character_never_seen_is_read_as_the_nearest(source: str, read: str) -> None:
+    assert UnseenCharacters("nearest", KNOWN).hide(Pair(source, "x")) == Pair(read, "x")
 
 
 def test_text_that_was_learned_in_parts_is_taken_apart() -> None:
     known = frozenset(unicodedata.normalize("NFD", "é"))
-    assert Strangers("nearest", known).hide(Pair("é")).source == "e\u0301"
+    assert UnseenCharacters("nearest", known).hide(Pair("é")).source == "e\u0301"
 
 
 def test_what_is_carried_stands_in_the_output_again() -> None:
-    strangers = Strangers("carried", KNOWN | set(STAND_INS))
-    hidden = strangers.hide(Pair("1a2b1", "b1a2"))
+    unseen = UnseenCharacters("carried", KNOWN | set(STAND_INS))
+    hidden = unseen.hide(Pair("1a2b1", "b1a2"))
     one, two = STAND_INS[:2]
     assert hidden == Pair(f"{one}a{two}b{one}", f"b{one}a{two}")
-    assert strangers.hide(hidden) == hidden, "hiding twice is hiding once"
-    assert strangers.restore("1a2b1", hidden.target) == "b1a2"
-    assert strangers.restore("1a2b1", f"a{STAND_INS[2]}b") == "ab", "a stand-in for nothing is left out"
-    assert strangers.restore("abc", "cba") == "cba"
+    assert unseen.hide(hidden) == hidden, "hiding twice is hiding once"
+    assert unseen.restore("1a2b1", hidden.target) == "b1a2"
+    assert unseen.restore("1a2b1", f"a{STAND_INS[2]}b") == "ab", "a stand-in for nothing is left out"
+    assert unseen.restore("abc", "cba") == "cba"
 
 
-def test_more_strangers_than_there_are_stand_ins_stay_unknown() -> None:
-    strangers = Strangers("carried", KNOWN | set(STAND_INS))
-    hidden = strangers.hide(Pair("123456", "65"))
+def test_more_unseen_characters_than_there_are_stand_ins_stay_unknown() -> None:
+    unseen = UnseenCharacters("carried", KNOWN | set(STAND_INS))
+    hidden = unseen.hide(Pair("123456", "65"))
     assert hidden == Pair(f"{STAND_INS}56", "65")
-    assert strangers.restore("123456", STAND_INS) == "1234"
+    assert unseen.restore("123456", STAND_INS) == "1234"
 
 
-def test_more_strangers_than_there_are_stand_ins_are_learned_from_as_they_are_read_later() -> None:
+def test_more_unseen_characters_than_there_are_stand_ins_are_learned_from_as_they_are_read_later() -> None:
     source, target = (learn("characters", 0, ["abc", STAND_INS]) for _ in range(2))
     source.unseen = "carried"
     pair = Pair("a123456", "5a1")
     read, written = encode_pairs([pair], source, target)
     assert read == source.encode_sources([pair])
     assert read[0] == [*source.encode(f"a{STAND_INS}"), UNKNOWN, UNKNOWN]
-    assert source.strangers.restore(pair.source, target.decode(written[0])) == f"{LOST}a1", (
+    assert source.unseen_characters.restore(pair.source, target.decode(written[0])) == f"{LOST}a1", (
         "not the first for the fifth"
     )
 
 
 def test_nothing_is_done_unless_it_is_asked_for() -> None:
     pair = Pair("a7ÿ", "7")
-    assert Strangers("unknown", KNOWN).hide(pair) is pair
+    assert UnseenCharacters("unknown", KNOWN).hide(pair) is pair
 
 
 def test_both_sides_of_a_pair_have_the_same_stand_in_and_a_tokeniser_keeps_its_way() -> None:
@@ -140,11 +140,68 @@ def test_rare_characters_decide_what_is_done() -> None:
         (["data.unseen=copied"], ["data.unseen", "unknown", "nearest", "carried"]),
     ],
 )
-def test_what_cannot_be_done_about_strangers_is_refused(
+def test_what_cannot_be_done_about_unseen_characters_is_refused(
     weft: Weft, tiny_pairs: Path, sets: list[str], said: list[str]
 ) -> None:
     words = [word for setting in sets for word in ("--set", setting)]
     refused(weft("train", tiny_pairs, "--steps", 1, *words), *said)
+
+
+# Input that training never saw
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "share"),
+    [
+        ("characters", "abba", 0.0),
+        ("characters", "abжж", 0.5),
+        ("parts", "e\u0301b", 0.0),
+        ("parts", "\u00e9\u00f6", 0.25),  # e, acute, o, and an unknown diaeresis
+        ("words", "ba ab", 0.0),
+        ("words", "ab \u0436\u0436", 0.4),
+        ("bytes", "\u0436", 0.0),  # nobody has written down what training saw
+    ],
+)
+def test_the_share_of_unknown_characters_is_counted(kind: str, text: str, share: float) -> None:
+    tokens = learn(kind, 0, ["ab ba \u00e9o"])
+    assert tokens.unknown_share([Pair(text)]).share == share
+
+
+def test_an_alphabet_that_was_written_down_tells_what_is_unknown() -> None:
+    tokens = learn("bytes", 0, [])
+    tokens.alphabet = "ab"
+    assert from_json(tokens.to_json(), "here").unknown_share([Pair("ab\u0436\u0436")]).share == 0.5
+    assert "alphabet" not in learn("bytes", 0, []).to_json()
+
+
+def test_characters_that_are_read_as_others_are_not_unknown_but_those_that_are_carried_are() -> None:
+    for way, share in (("unknown", 0.5), ("nearest", 0.0), ("carried", 0.5)):
+        tokens = learn("characters", 0, ["ay", STAND_INS])
+        tokens.unseen = way
+        assert tokens.unknown_share([Pair("a\u00ff")]).share == share
+
+
+def test_unknown_characters_are_noted_once_with_their_share() -> None:
+    counted = learn("characters", 0, ["ab"]).unknown_share([Pair("ab" * 60)])
+    assert counted.note("the input") == ""
+    counted.add("\u0436\u0434\u0436")
+    assert counted.note("the input") == (
+        "2% of the characters of the input never occur in the training sources, "
+        "so the model has learned nothing about them: \u0436 \u0434"
+    )
+    counted.add("".join(map(chr, range(0x400, 0x420))))
+    assert counted.note("the input").endswith("\u2026")
+
+
+def test_predicting_in_another_alphabet_is_noted_once(weft: Weft, tiny_run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("\u0436\u0434\u0436\n\u0434\u0434\n" * 3, encoding="utf-8")
+    done = weft("predict", tiny_run.path, path, "--greedy")
+    assert done.code == 0
+    assert len(done.lines) == 6
+    assert done.err.count("100% of the characters of the input never occur in the training sources") == 1
+    with pytest.warns(UserWarning, match="100% of the characters of the lines"):
+        tiny_run.predict(["\u0436"], search={"kind": "greedy"})
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +209,7 @@ def copying(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A model that has learned to write a word and an s."""
     draw = random.Random(1)
     words = sorted({"".join(draw.choices("abcdef", k=draw.randint(3, 5))) for _ in range(400)})
-    path = tmp_path_factory.mktemp("strangers") / "pairs.tsv"
+    path = tmp_path_factory.mktemp("unseen_characters") / "pairs.tsv"
     path.write_text("".join(f"{word}\t{word}s\n" for word in words), encoding="utf-8")
     settings = {**SMALL, "train.rate": 0.01, "train.batch_tokens": 256, "train.evaluations": 1}
     return package.train(path, out=path.with_name("run"), steps=500, settings=settings, reporter=Quiet())
@@ -176,7 +233,7 @@ def test_characters_never_seen_are_carried_over(copying: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_starts_from_another_does_about_strangers_as_that_did(
+def test_a_run_that_starts_from_another_does_about_unseen_characters_as_that_did(
     copying: Run, tmp_path: Path, weft: Weft
 ) -> None:
     path = tmp_path / "more.tsv"

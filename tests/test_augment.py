@@ -17,7 +17,7 @@ from weft.data.corpus import Corpus
 from weft.data.prepare import Files, Prepared
 from weft.data.survey import Survey, survey
 from weft.data.text import relation
-from weft.data.text.augment import invented, kept_letters, stretches, with_invented
+from weft.data.text.augment import augmented, kept_letters, stretches, with_augmented
 from weft.data.text.relation import Related, Relation, copied, in_order
 from weft.runs.report import Quiet
 from weft.settings import compose
@@ -26,39 +26,39 @@ VERBS = [Pair(stem + "en", f"ge{stem}t", features=("V", "PST")) for stem in ("sp
 
 
 def test_what_both_sides_share_changes_and_the_rest_stays() -> None:
-    for made in invented(VERBS, 200, seed=1):
+    for made in augmented(VERBS, 200, seed=1):
         assert made.features == ("V", "PST")
         assert made.source.endswith("en")
         assert made.target.startswith("ge")
         assert made.target == f"ge{made.source[:-2]}t"
-    made = list(invented(VERBS, 400, seed=1))
+    made = list(augmented(VERBS, 400, seed=1))
     assert len({one.source for one in made}) > 200
-    assert len({len(one.source) for one in invented(VERBS[:1], 50, seed=1)}) > 3, "words are of any length"
+    assert len({len(one.source) for one in augmented(VERBS[:1], 50, seed=1)}) > 3, "words are of any length"
     before = [one.source[-3] for one in made]
     assert 0.5 < sum(letter in "lgh" for letter in before) / len(before) < 1, "what the ending follows is real, mostly"
 
 
 def test_the_letters_are_those_of_the_sources() -> None:
     letters = set("".join(pair.source for pair in VERBS))
-    assert {c for made in invented(VERBS, 100, seed=2) for c in made.source} <= letters
+    assert {c for made in augmented(VERBS, 100, seed=2) for c in made.source} <= letters
 
 
 def test_the_same_seed_makes_the_same_pairs() -> None:
-    assert list(invented(VERBS, 20, seed=3)) == list(invented(VERBS, 20, seed=3))
-    assert list(invented(VERBS, 20, seed=3)) != list(invented(VERBS, 20, seed=4))
+    assert list(augmented(VERBS, 20, seed=3)) == list(augmented(VERBS, 20, seed=3))
+    assert list(augmented(VERBS, 20, seed=3)) != list(augmented(VERBS, 20, seed=4))
 
 
 @pytest.mark.parametrize(("source", "target"), [("abc", "xyz"), ("", "abc"), ("ab", "ab"), ("go", "went")])
 def test_where_too_little_is_shared_nothing_is_made_up(source: str, target: str) -> None:
     assert stretches(source, target) == []
-    assert list(invented([Pair(source, target)], 5, seed=1)) == []
+    assert list(augmented([Pair(source, target)], 5, seed=1)) == []
 
 
 def test_real_pairs_are_repeated_until_they_are_a_fair_share() -> None:
-    both = list(with_invented(VERBS, 100))
+    both = list(with_augmented(VERBS, 100))
     assert both[:25] == VERBS * 5
     assert len(both) == 125
-    assert list(with_invented(VERBS, 2))[:5] == VERBS
+    assert list(with_augmented(VERBS, 2))[:5] == VERBS
 
 
 def test_a_run_learns_from_them_and_says_how_many_are_real(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_word_of_a_sentence_can_be_made_up() -> None:
     draw = random.Random(1)
     lines = [["".join(draw.sample(ascii_lowercase, 5)) for _ in range(9)] for _ in range(60)]
     pairs = [Pair(" ".join(words), words[4]) for words in lines]
-    made = list(invented(pairs, 50, seed=1))
+    made = list(augmented(pairs, 50, seed=1))
     assert len(made) == 50
     assert all(pair.target in pair.source for pair in made)
 
@@ -176,5 +176,5 @@ def test_letters_that_targets_never_keep_are_not_made_up() -> None:
     tagged = [Pair(f"{a}{b}haus V SG", f"{a}{b}häuser und noch viel mehr") for a in "abcdefg" for b in "hiklm"]
     assert not kept_letters(tagged) & set("VSG")
     assert kept_letters([Pair("abc", "xyz")]) == set("abc"), "none are: then any"
-    assert all(made.source.count("ſ") <= 1 for made in invented(old, 300, seed=1))
-    assert not any("ſ" in made.target for made in invented(old, 300, seed=1))
+    assert all(made.source.count("ſ") <= 1 for made in augmented(old, 300, seed=1))
+    assert not any("ſ" in made.target for made in augmented(old, 300, seed=1))
