@@ -71,10 +71,10 @@ def test_the_help_of_every_command_works(weft: Weft, command: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_the_help_of_every_command_shows_examples(weft: Weft, command: tuple[str, ...]) -> None:
+def test_the_help_of_every_command_shows_indented_examples(weft: Weft, command: tuple[str, ...]) -> None:
     out = weft(*command, "--help").out
-    assert "Examples" in out
-    assert f"weft {' '.join(command)} " in out.partition("Examples")[2]
+    assert "\n Examples" in out
+    assert f"\n   weft {' '.join(command)} " in out.partition("\n Examples")[2]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

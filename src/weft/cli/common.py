@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
@@ -18,10 +19,14 @@ WIDTH_OF_FILES = 1000  # columns of a table that is written to a file or a pipe:
 
 
 class Command(TyperCommand):
-    """A command whose switches are shown without a type beside them."""
+    """A command whose switches are shown without a type beside them, and whose help fits any width."""
 
     def get_params(self, ctx: Any) -> Any:
         return _plain_switches(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.help = unwrapped(self.help or "")
+        super().format_help(ctx, formatter)
 
 
 class Group(TyperGroup):
@@ -29,6 +34,24 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> Any:
         return _plain_switches(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.help = unwrapped(self.help or "")
+        super().format_help(ctx, formatter)
+
+
+def unwrapped(text: str) -> str:
+    """Return help with one line per paragraph, so that it wraps at the terminal's width; examples keep their lines.
+
+    Typer would remove the indent of examples that follow the first paragraph; empty markup before it prevents that.
+    """
+    paragraphs = [paragraph.split("\n") for paragraph in inspect.cleandoc(text).split("\n\n")]
+    return "\n\n".join(
+        "\n".join(re.sub("^ ", "[bold][/] ", line) for line in lines)
+        if lines[0].startswith("[bold]")
+        else " ".join(lines)
+        for lines in paragraphs
+    )
 
 
 def _plain_switches(params: Any) -> Any:

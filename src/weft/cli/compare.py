@@ -18,59 +18,60 @@ def compare(
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            help="A setting and its values, such as decoder.cell=lstm,gru; of several, every combination is trained.",
+            help="A setting and its values, such as decoder.cell=lstm,gru; can be repeated to train all combinations.",
             metavar="KEY=A,B,…",
         ),
     ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
-            help="What each run has: time, such as 90s or 5m, or target symbols, such as 2Mtokens.",
+            help="The budget of each run: a time such as 90s or 5m, or target tokens such as 2Mtokens.",
             show_default="10m",
             metavar="TIME|TOKENS",
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Updates of each run, instead of a budget.", metavar="N")] = None,
-    epochs: Annotated[
-        float | None, typer.Option(help="Passes over the data, instead of a budget.", metavar="N")
+    steps: Annotated[
+        int | None, typer.Option(help="The number of updates per run, instead of a budget.", metavar="N")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Runs of each combination, with seeds 1, 2, ….", metavar="N")] = 3,
+    epochs: Annotated[
+        float | None, typer.Option(help="The number of passes over the data, instead of a budget.", metavar="N")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="The number of runs per combination, with seeds 1, 2, …", metavar="N")] = 3,
     valid: Annotated[
         str | None,
-        typer.Option(help="Pairs to compare on.", show_default="5 % of the pairs, kept aside", metavar="FILE"),
+        typer.Option(help="Pairs to compare on.", show_default="5 % of the pairs", metavar="FILE"),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The folder to make, or to go on with.", show_default="PAIRS' name with -compare", metavar="FOLDER"
+            help="The folder to create or to continue.", show_default="PAIRS' name with -compare", metavar="FOLDER"
         ),
     ] = None,
     match_parameters: Annotated[
-        bool, typer.Option("--match-parameters", help="Choose widths that give all the same number of parameters.")
+        bool,
+        typer.Option(
+            "--match-parameters", help="Choose widths that give every combination the same number of parameters."
+        ),
     ] = False,
-    config: Annotated[Path | None, typer.Option(help="A YAML file of settings for all.", metavar="FILE")] = None,
+    config: Annotated[Path | None, typer.Option(help="A YAML file of settings for all runs.", metavar="FILE")] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="A setting for all, such as train.rate=0.001; may be repeated.", metavar="KEY=VALUE"
+            "--set", help="A setting for all runs, such as train.rate=0.001; can be repeated.", metavar="KEY=VALUE"
         ),
     ] = None,
     source: Annotated[
         str | None, typer.Option(help="The source column: a number or a name.", show_default="1", metavar="COLUMN")
     ] = None,
     target: Annotated[str | None, typer.Option(help="The target column.", show_default="2", metavar="COLUMN")] = None,
-    features: Annotated[str | None, typer.Option(help="A column of features.", metavar="COLUMN")] = None,
-    tag: Annotated[
-        str | None, typer.Option(help="A column that holds a prompt or a language.", metavar="COLUMN")
-    ] = None,
+    features: Annotated[str | None, typer.Option(help="The column of features.", metavar="COLUMN")] = None,
+    tag: Annotated[str | None, typer.Option(help="The column of tags, such as a language.", metavar="COLUMN")] = None,
 ) -> None:
-    """Train every combination of some settings alike, and rank them.
+    """Train every combination of some settings under equal conditions, and rank them.
 
-    All have the same pairs, symbols, budget and seeds. The autopilot chooses
-    once, for the settings without what varies, and its values (widths, rate,
-    dropout, batches) hold for all: only what varies differs, and what it
-    forces, such as the heads of a Transformer. Ctrl-C stops; the same command
-    goes on, and a finished run is not made again.
+    All runs have the same pairs, tokens, budget and seeds. The autopilot chooses once, without the settings that vary,
+    and its values hold for all runs. A run differs in what varies and in what that forces, such as the heads of a
+    Transformer. After Ctrl-C the same command continues; finished runs are kept.
 
     [bold]Examples[/]
       weft compare words.tsv --vary decoder.cell=elman,lstm,gru,mut1 --budget 5m

@@ -16,11 +16,15 @@ WIDTH = 100  # columns of the table where it is not shown on a terminal
 @app.command(cls=common.Command)
 def show(
     what: Annotated[
-        Path | None, typer.Argument(metavar="[RUN|FILE]", help="A run folder or a YAML file; nothing: the defaults.")
+        Path | None,
+        typer.Argument(metavar="[RUN|FILE]", help="A run folder or a YAML file; without it, the defaults are shown."),
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting on top.", metavar="KEY=VALUE")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting that overrides the others; can be repeated.", metavar="KEY=VALUE"),
+    ] = None,
 ) -> None:
-    """Every setting, with its value, where that came from, and what it means.
+    """Show every setting with its value, where the value came from, and its meaning.
 
     [bold]Examples[/]
       weft config show
@@ -67,9 +71,12 @@ def _of_transformers(known: set[str]) -> list[list[str]]:
 @app.command(cls=common.Command)
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file of settings.")],
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting on top.", metavar="KEY=VALUE")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting that overrides the others; can be repeated.", metavar="KEY=VALUE"),
+    ] = None,
 ) -> None:
-    """Whether a file of settings is right; the first mistake is told, with exit code 2.
+    """Check a settings file: unknown names, wrong values, settings that do not go together.
 
     [bold]Examples[/]
       weft config check mine.yaml

@@ -13,14 +13,17 @@ from weft.cli import common
 
 
 def data(
-    pairs: Annotated[list[str], typer.Argument(metavar="PAIRS…", help="As for weft train.")],
-    valid: Annotated[str | None, typer.Option(help="Validation pairs, to see what they share.", metavar="FILE")] = None,
+    pairs: Annotated[list[str], typer.Argument(metavar="PAIRS…", help="Pairs, as weft train takes them.")],
+    valid: Annotated[
+        str | None,
+        typer.Option(help="Validation pairs, to see what they share with the training pairs.", metavar="FILE"),
+    ] = None,
     source: Annotated[str | None, typer.Option(help="The source column.", show_default="1", metavar="COLUMN")] = None,
     target: Annotated[str | None, typer.Option(help="The target column.", show_default="2", metavar="COLUMN")] = None,
     features: Annotated[str | None, typer.Option(help="The features column.", metavar="COLUMN")] = None,
     tag: Annotated[str | None, typer.Option(help="The tag column.", metavar="COLUMN")] = None,
 ) -> None:
-    """What training would see: counts, lengths, symbols, overlaps, bad lines by number, five encoded examples.
+    """Show what training would see: counts, lengths, characters, bad rows, choices, and five encoded examples.
 
     [bold]Examples[/]
       weft data words.tsv --valid dev.tsv

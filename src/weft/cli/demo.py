@@ -17,14 +17,14 @@ ABOUT = "about.txt"  # of a folder that the demo may write over
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The run folder to make.", metavar="RUN")] = Path("dates-run"),
-    budget: Annotated[str, typer.Option(help="Time for training.", metavar="TIME")] = "170s",
-    seed: Annotated[int, typer.Option(help="The seed of the dates and of the training.", metavar="N")] = 1,
+    out: Annotated[Path, typer.Option(help="The run folder to create.", metavar="RUN")] = Path("dates-run"),
+    budget: Annotated[str, typer.Option(help="The time for training.", metavar="TIME")] = "170s",
+    seed: Annotated[int, typer.Option(help="The seed of the dates and of training.", metavar="N")] = 1,
 ) -> None:
-    """See it work: learn to write dates of ten languages as ISO 8601.
+    """Train a model that reads dates of ten languages and writes them as ISO 8601.
 
-    Dates are made in many styles ("mardi 15 novembre 2026", "15.11.26", "Nov 15, 2026"); the locale is given as a tag,
-    because 03/04/26 is March or April depending on it.
+    Dates come in many styles ("mardi 15 novembre 2026", "15.11.26", "Nov 15, 2026"). The locale is given as a tag,
+    because 03/04/26 is a day of March or of April depending on it.
 
     [bold]Examples[/]
       weft demo

@@ -14,14 +14,16 @@ from weft.cli.predict import search_changes
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that weft train made.")],
-    pairs: Annotated[str, typer.Argument(metavar="PAIRS", help="Pairs with the right targets.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
-    against: Annotated[Path | None, typer.Option(help="Another run: a paired bootstrap.", metavar="RUN2")] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    pairs: Annotated[str, typer.Argument(metavar="PAIRS", help="Pairs with the correct targets.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    against: Annotated[
+        Path | None, typer.Option(help="Another run, to test the difference by a paired bootstrap.", metavar="RUN2")
+    ] = None,
     beam: Annotated[
         int | None, typer.Option(help="Beam search of this width.", show_default="the run's", metavar="N")
     ] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="The most probable symbol at each step.")] = False,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable token at each step.")] = False,
     source: Annotated[
         str | None, typer.Option(help="The source column.", show_default="the training's", metavar="COLUMN")
     ] = None,
@@ -29,13 +31,13 @@ def evaluate(
     features: Annotated[str | None, typer.Option(help="The features column.", metavar="COLUMN")] = None,
     tag: Annotated[str | None, typer.Option(help="The tag column.", metavar="COLUMN")] = None,
     with_: Annotated[
-        list[Path] | None, typer.Option("--with", help="Another run to predict together with.", metavar="RUN2")
+        list[Path] | None, typer.Option("--with", help="Another run to combine with; can be repeated.", metavar="RUN2")
     ] = None,
 ) -> None:
-    """How good a run is on pairs that it has not seen.
+    """Measure how good a run is on pairs that it has not seen.
 
-    exact, cer, token_error_rate, bleu and chrf are in percent, and so is accuracy, the share of symbols that are right
-    given the right ones before; loss is in nats per target symbol.
+    exact, cer, token_error_rate, bleu, chrf and accuracy are percentages. accuracy is the share of tokens that are
+    right given the right ones before them. loss is in nats per target token.
 
     [bold]Examples[/]
       weft evaluate my-run test.tsv

@@ -11,14 +11,16 @@ from weft.cli import common
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that weft train made.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     to: Annotated[str, typer.Option(help="The engine to export to.", metavar="ctranslate2")],
-    out: Annotated[Path | None, typer.Option(help="The folder to write.", show_default="RUN/ctranslate2")] = None,
-    format: Annotated[str, typer.Option(help="Its numbers: float32, int8, bfloat16, …", metavar="FORMAT")] = "float32",
+    out: Annotated[Path | None, typer.Option(help="The folder to create.", show_default="RUN/ctranslate2")] = None,
+    format: Annotated[
+        str, typer.Option(help="The number format: float32, int8, bfloat16, …", metavar="FORMAT")
+    ] = "float32",
 ) -> None:
-    """Write a run in the format of another engine, with the best weights.
+    """Export the best weights of a run to another engine.
 
-    A Transformer goes to CTranslate2, which is faster on a CPU; weft predict uses what it finds in RUN/ctranslate2.
+    CTranslate2 runs Transformers faster on a CPU. weft predict uses the export in RUN/ctranslate2 by itself.
 
     [bold]Examples[/]
       weft export my-run --to ctranslate2

@@ -67,28 +67,30 @@ def weft(
         str | None,
         typer.Option(
             metavar="stop|skip",
-            help="What a row that cannot be used does; skipped rows are counted.",
+            help="Stop at a row that cannot be used, or skip and count such rows.",
             show_default="stop",
         ),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(help="Cores to use at once.", show_default="all", min=1, metavar="N")
+        int | None, typer.Option(help="The number of processor cores to use.", show_default="all", min=1, metavar="N")
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the versions of Weft, torch and Python."
+        ),
     ] = False,
 ) -> None:
-    """Learn to turn one sequence into another, from a file of pairs.
+    """Train and use sequence-to-sequence models on a file of pairs.
 
-    [bold]weft train pairs.tsv --out my-run[/]   learn from source<TAB>target lines, in ten minutes
-    [bold]weft predict my-run new.txt[/]         one output line for each input line
-    [bold]weft evaluate my-run test.tsv[/]       how good it is
-    [bold]weft compare pairs.tsv --vary …[/]     which settings are best
-    [bold]weft demo[/]                           see it work: dates of ten languages, three minutes
+    [bold]weft train pairs.tsv --out my-run[/]   train on source<TAB>target lines for ten minutes
+    [bold]weft predict my-run new.txt[/]         print one output line for each input line
+    [bold]weft evaluate my-run test.tsv[/]       measure how good it is
+    [bold]weft compare pairs.tsv --vary …[/]     find the best settings
+    [bold]weft demo[/]                           see it work in three minutes
 
-    The options below may stand anywhere in a command.
+    The options below can be given to every command, in any place.
     """
     common.set_on_bad_line(on_bad_line)
     if threads is not None:

@@ -28,37 +28,41 @@ CHUNK = 2048  # lines read, sorted by length and decoded together; one by one fr
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that weft train made.")],
-    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="Lines to predict; - is stdin.")] = "-",
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="The input lines; - is stdin.")] = "-",
     beam: Annotated[
         int | None, typer.Option(help="Beam search of this width.", show_default="the run's", metavar="N")
     ] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="The most probable symbol at each step.")] = False,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw each symbol at random.")] = False,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable token at each step.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw tokens at random.")] = False,
     temperature: Annotated[
-        float | None, typer.Option(help="Sampling: below 1 careful, above 1 daring.", metavar="T")
+        float | None, typer.Option(help="Sampling: below 1 outputs vary less, above 1 more.", metavar="T")
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Sampling: among the k most probable.", metavar="K")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="Sampling: only from the k most probable tokens.", metavar="K")
+    ] = None,
     top_p: Annotated[
-        float | None, typer.Option(help="Sampling: among the first that have mass p.", metavar="P")
+        float | None,
+        typer.Option(help="Sampling: only from the most probable tokens with total probability p.", metavar="P"),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Sampling: the seed.", metavar="N")] = None,
-    nbest: Annotated[int, typer.Option(help="Outputs for each line (tsv and jsonl).", min=1, metavar="N")] = 1,
-    format: Annotated[str, typer.Option(help="How outputs are written.", metavar="text|tsv|jsonl")] = "text",
-    prefix: Annotated[str, typer.Option(help="Every output begins with this text.", metavar="TEXT")] = "",
+    nbest: Annotated[int, typer.Option(help="Outputs per line, for --format tsv and jsonl.", min=1, metavar="N")] = 1,
+    format: Annotated[str, typer.Option(help="The format of the output.", metavar="text|tsv|jsonl")] = "text",
+    prefix: Annotated[str, typer.Option(help="A text that every output begins with.", metavar="TEXT")] = "",
     with_: Annotated[
-        list[Path] | None, typer.Option("--with", help="Another run to predict together with.", metavar="RUN2")
+        list[Path] | None, typer.Option("--with", help="Another run to combine with; can be repeated.", metavar="RUN2")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="What computes; auto: CTranslate2 where it can.", metavar="auto|torch|ctranslate2")
+        str,
+        typer.Option(help="The engine; auto is CTranslate2 if the run was exported.", metavar="auto|torch|ctranslate2"),
     ] = "auto",
 ) -> None:
-    """One output line for each input line, in order.
+    """Print one output line for each input line, in order.
 
-    A file that ends in .tsv, .csv, .jsonl or .parquet (or .gz of it) is read by the columns of the training; anything
-    else is plain lines, with the tag and the features, if the run has them, after tabs.
+    A file that ends in .tsv, .csv, .jsonl or .parquet is read with the columns of the training data. Any other file
+    holds plain lines; if the run was trained with a tag or features, they follow the source after tabs.
 
-    A run that was exported to CTranslate2 is computed by it, unless it is asked for what CTranslate2 cannot do.
+    A run that was exported to CTranslate2 is computed by it, where CTranslate2 supports the options.
 
     [bold]Examples[/]
       weft predict my-run new.txt > out.txt

@@ -9,12 +9,14 @@ import typer
 
 from weft.cli import common
 
-app = typer.Typer(cls=common.Group, no_args_is_help=True, help="Named experiments that finish on two CPU cores.")
+app = typer.Typer(
+    cls=common.Group, no_args_is_help=True, help="Small experiments with a question, a table and pictures."
+)
 
 
 @app.command(name="list", cls=common.Command)
 def list_() -> None:
-    """Every recipe with its question.
+    """List the recipes and their questions.
 
     [bold]Examples[/]
       weft recipe list
@@ -27,25 +29,30 @@ def list_() -> None:
 
 @app.command(cls=common.Command)
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="One of `weft recipe list`.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from weft recipe list.", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option(help="The folder to make, or to go on with.", show_default="NAME-recipe")
+        Path | None, typer.Option(help="The folder to create or to continue.", show_default="NAME-recipe")
     ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
-            help="For each run: a time, or target tokens as 2Mtokens.", show_default="the recipe's", metavar="BUDGET"
+            help="The budget of each run: a time such as 90s, or target tokens such as 2Mtokens.",
+            show_default="the recipe's",
+            metavar="BUDGET",
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Updates of each run, instead of a budget.", metavar="N")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="The number of updates per run, instead of a budget.", metavar="N")
+    ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Runs of each variant.", show_default="the recipe's", metavar="N", min=1)
+        int | None,
+        typer.Option(help="The number of runs per variant.", show_default="the recipe's", metavar="N", min=1),
     ] = None,
 ) -> None:
-    """Run an experiment and write its page: the question, the table, the pictures, and what one learns.
+    """Run an experiment and write its page: question, table, pictures and conclusions.
 
-    Recipes make their data, or read a public set from the folder that the variable WEFT_DATA names. Ctrl-C stops; the
-    same command goes on.
+    Recipes make their own data, or read a public data set from the folder that the variable WEFT_DATA names. After
+    Ctrl-C the same command continues.
 
     [bold]Examples[/]
       weft recipe run case

@@ -21,41 +21,39 @@ def train(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The run folder to make.", show_default="PAIRS' name with -run", metavar="RUN")
+        Path | None, typer.Option(help="The run folder to create.", show_default="PAIRS' name with -run", metavar="RUN")
     ] = None,
     valid: Annotated[
         str | None,
-        typer.Option(help="Pairs to validate on.", show_default="5 % of the pairs, kept aside", metavar="FILE"),
+        typer.Option(help="Pairs to validate on.", show_default="5 % of the pairs", metavar="FILE"),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Wall-clock time, such as 90s, 10m, 1h30m.", show_default="10m", metavar="TIME")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Updates to make, instead of a budget.", metavar="N")] = None,
+    steps: Annotated[int | None, typer.Option(help="The number of updates, instead of a budget.", metavar="N")] = None,
     epochs: Annotated[
-        float | None, typer.Option(help="Passes over the data, instead of a budget.", metavar="N")
+        float | None, typer.Option(help="The number of passes over the data, instead of a budget.", metavar="N")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file of settings.", metavar="FILE")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting, such as decoder.cell=gru; may be repeated.", metavar="KEY=VALUE"),
+        typer.Option("--set", help="A setting, such as decoder.cell=gru; can be repeated.", metavar="KEY=VALUE"),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="The seed of everything random.", show_default="1", metavar="N")
+        int | None, typer.Option(help="The seed of all random numbers.", show_default="1", metavar="N")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out (or start it).")] = False,
-    init: Annotated[Path | None, typer.Option(help="Start from the weights of this run.", metavar="RUN")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out, or start it.")] = False,
+    init: Annotated[Path | None, typer.Option(help="Start from the weights of another run.", metavar="RUN")] = None,
     source: Annotated[
         str | None, typer.Option(help="The source column: a number or a name.", show_default="1", metavar="COLUMN")
     ] = None,
     target: Annotated[str | None, typer.Option(help="The target column.", show_default="2", metavar="COLUMN")] = None,
     features: Annotated[
-        str | None, typer.Option(help="A column of features, such as V;PST;3;SG.", metavar="COLUMN")
+        str | None, typer.Option(help="The column of features, such as V;PST;3;SG.", metavar="COLUMN")
     ] = None,
-    tag: Annotated[
-        str | None, typer.Option(help="A column that holds a prompt or a language.", metavar="COLUMN")
-    ] = None,
+    tag: Annotated[str | None, typer.Option(help="The column of tags, such as a language.", metavar="COLUMN")] = None,
 ) -> None:
-    """Learn from pairs. With no setting at all it looks at the data, chooses for itself, and says what it chose.
+    """Train a model on pairs. What you do not set is chosen to suit the data, the time and the machine.
 
     [bold]Examples[/]
       weft train words.tsv --valid dev.tsv --budget 5m
@@ -64,7 +62,7 @@ def train(
       weft train --out en-de --resume
       torchrun --nproc-per-node 2 -m weft train words.tsv --epochs 30
 
-    Options of every command, such as --on-bad-line skip, are in weft --help.
+    Options that all commands share, such as --on-bad-line skip, are in weft --help.
     """
     from weft.api import train as train_run
     from weft.cli.summary import summarise
