@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from weft.choose import LEARNING, choose, size
-from weft.choose.pace import Pace, Typical
-from weft.choose.trial import _batch, _cut_short, _lengths, estimated, measured
+from weft.choose import choose, size
+from weft.choose.measure import _length_correction, _measured_lengths, _random_batch, estimated, measured
+from weft.choose.numbers import NUMBERS
+from weft.choose.throughput import BatchShape, Throughput
 from weft.core.machine import Speed
 from weft.core.pair import Pair
 from weft.data.survey import Survey, survey
@@ -34,9 +35,9 @@ def sentences(rows: int = 400) -> Survey:
     return survey([Pair(line(i), line(i + 1)) for i in range(rows)], 0)[0]
 
 
-def chosen(found: Survey, given: dict[str, Any] | None = None, speed: float | None = None, halves: float = 0) -> Spec:
+def chosen(stats: Survey, given: dict[str, Any] | None = None, speed: float | None = None, halves: float = 0) -> Spec:
     given, known = given or {}, None if speed is None else Speed(speed, halves)
-    return compose(("autopilot", choose(found, given, known).layer), ("flag", given)).spec
+    return compose(("autopilot", choose(stats, given, known).layer), ("flag", given)).spec
 
 
 def test_targets_that_are_lists_of_symbols_are_cut_at_spaces_and_words_into_characters() -> None:
@@ -83,7 +84,7 @@ def test_korean_is_spelled_by_the_parts_of_its_syllables_and_accents_stay_on_the
     spec = chosen(korean)
     assert (spec.source.tokens, spec.target.tokens, spec.data.unseen) == ("parts", "characters", "nearest")
     reason = next(why for key, _, why in choose(korean, {}).reasons if key == "source.tokens")
-    assert reason.startswith(f"{len(set(''.join(words)))} characters are made of 6")
+    assert reason.startswith(f"{len(set(''.join(words)))} distinct characters are composed of 6")
     assert chosen(survey([Pair(f"word{i}", word) for i, word in enumerate(words)], 0)[0]).target.tokens == "parts"
     assert chosen(replace(korean, target=korean.source), {"head": {"kind": "ctc"}}).target.tokens == "characters"
     mixed = {**korean.source.characters, "\u11ab": 1, "\u1161": 1}  # a final consonant and a vowel by themselves
@@ -104,8 +105,8 @@ def short_sentences(pairs: int, copies: bool = False) -> Survey:
 def test_many_short_sentences_are_pieces_for_a_transformer_unless_they_copy_each_other() -> None:
     many = chosen(short_sentences(20_000))
     assert (many.source.tokens, many.target.tokens, many.encoder.kind) == ("bpe", "bpe", "transformer")
-    for found in (short_sentences(19_999), short_sentences(20_000, copies=True)):
-        assert (chosen(found).target.tokens, chosen(found).encoder.kind) == ("characters", "recurrent")
+    for stats in (short_sentences(19_999), short_sentences(20_000, copies=True)):
+        assert (chosen(stats).target.tokens, chosen(stats).encoder.kind) == ("characters", "recurrent")
     assert chosen(short_sentences(20_000), {"source": {"tokens": "characters"}}).target.tokens == "characters"
 
 
@@ -120,14 +121,14 @@ def test_a_word_that_is_found_in_its_source_and_changed_is_spelled_on_both_sides
 
 
 def test_a_side_that_is_alone_in_pieces_has_as_many_as_its_own_words_ask_for() -> None:
-    found = texts(3000, 40)
-    assert (chosen(found).source.size, chosen(found).target.tokens) == (1000, "characters")
-    assert chosen(replace(found, pairs=19_999)).source.size > 1000
-    assert chosen(found, {"source": {"size": 700}}).source.size == 700
+    stats = texts(3000, 40)
+    assert (chosen(stats).source.size, chosen(stats).target.tokens) == (1000, "characters")
+    assert chosen(replace(stats, pairs=19_999)).source.size > 1000
+    assert chosen(stats, {"source": {"size": 700}}).source.size == 700
 
 
 @pytest.mark.parametrize(
-    ("found", "metric"),
+    ("stats", "metric"),
     [
         ("short sentences", "chrf"),
         ("sentences", "bleu"),
@@ -138,7 +139,7 @@ def test_a_side_that_is_alone_in_pieces_has_as_many_as_its_own_words_ask_for() -
         ("long names", "exact"),
     ],
 )
-def test_what_a_checkpoint_is_chosen_by_can_tell_outputs_apart(found: str, metric: str) -> None:
+def test_what_a_checkpoint_is_chosen_by_can_tell_outputs_apart(stats: str, metric: str) -> None:
     surveys = {
         "short sentences": short_sentences(20_000),
         "sentences": sentences(),
@@ -150,16 +151,16 @@ def test_what_a_checkpoint_is_chosen_by_can_tell_outputs_apart(found: str, metri
             [Pair(f"{i}", f"FileInputStream.new{i % 3} LineReader.read{i % 5}") for i in range(400)], 0
         )[0],
     }
-    assert chosen(surveys[found]).train.select == metric
+    assert chosen(surveys[stats]).train.select == metric
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-@pytest.mark.parametrize("found", [phones(), sentences()], ids=["phones", "sentences"])
-def test_one_width_that_is_asked_for_is_that_of_all(found: Survey, side: str) -> None:
+@pytest.mark.parametrize("stats", [phones(), sentences()], ids=["phones", "sentences"])
+def test_one_width_that_is_asked_for_is_that_of_all(stats: Survey, side: str) -> None:
     for speed in (None, 1e11):
-        spec = chosen(found, {side: {"width": 64}}, speed)
+        spec = chosen(stats, {side: {"width": 64}}, speed)
         assert (spec.encoder.width, spec.decoder.width, spec.embed.width) == (64, 64, 64)
-    both = chosen(found, {"encoder": {"width": 64}, "decoder": {"width": 96}})
+    both = chosen(stats, {"encoder": {"width": 64}, "decoder": {"width": 96}})
     assert (both.encoder.width, both.decoder.width) == (64, 96)
     assert chosen(sentences(), {side: {"width": 64}}).encoder.inner == 128
 
@@ -183,8 +184,8 @@ def test_a_width_that_not_all_can_have_is_followed_as_near_as_they_can(given: di
 
 
 def test_what_is_seen_less_than_a_few_times_is_dropped_less() -> None:
-    found = replace(phones(), pairs=1_000_000)
-    short, long = (chosen(found, {"train": {"budget_seconds": s}}, 1e11).train.dropout for s in (60.0, 1e6))
+    stats = replace(phones(), pairs=1_000_000)
+    short, long = (chosen(stats, {"train": {"budget_seconds": s}}, 1e11).train.dropout for s in (60.0, 1e6))
     assert (short, long) == (0.1, 0.2)
 
 
@@ -192,7 +193,7 @@ def test_targets_that_are_one_word_of_a_few_are_labels_and_others_are_spelled() 
     text = " ".join(WORDS)
     few = survey([Pair(f"{text} {i}", ("good", "bad", "mixed")[i % 3]) for i in range(300)], 0)[0]
     many = survey([Pair(f"{text} {i}", f"word{i % 40}") for i in range(300)], 0)[0]
-    assert [chosen(found).target.tokens for found in (few, many)] == ["words", "characters"]
+    assert [chosen(stats).target.tokens for stats in (few, many)] == ["words", "characters"]
 
 
 def test_running_text_gets_pieces_of_words_a_transformer_and_bleu() -> None:
@@ -204,10 +205,10 @@ def test_running_text_gets_pieces_of_words_a_transformer_and_bleu() -> None:
 
 @pytest.mark.parametrize(("letters", "wanted"), [(8, 256), (600, 8 * 601), (5000, 8192)])
 def test_long_lines_get_batches_that_hold_some_of_them(letters: int, wanted: int) -> None:
-    found = survey([Pair("acgt" * (letters // 4), "tgca" * (letters // 4)) for _ in range(60)], 0)[0]
-    assert chosen(found).source.tokens == "characters"
-    assert chosen(found).train.batch_tokens == wanted
-    assert chosen(found, {"train": {"batch_tokens": 99}}).train.batch_tokens == 99
+    stats = survey([Pair("acgt" * (letters // 4), "tgca" * (letters // 4)) for _ in range(60)], 0)[0]
+    assert chosen(stats).source.tokens == "characters"
+    assert chosen(stats).train.batch_tokens == wanted
+    assert chosen(stats, {"train": {"batch_tokens": 99}}).train.batch_tokens == 99
 
 
 def test_one_very_long_line_does_not_make_batches_large() -> None:
@@ -230,8 +231,8 @@ def test_sides_that_the_user_wants_cut_differently_share_nothing() -> None:
 
 @pytest.mark.parametrize("given", [{"decoder": {"cell": "gru"}}, {"decoder": {"kind": "transformer"}}])
 def test_a_family_that_the_user_has_chosen_gets_no_reason(given: dict[str, Any]) -> None:
-    for found in (phones(), sentences()):
-        assert "encoder.kind" not in {key for key, _, _ in choose(found, given).reasons}
+    for stats in (phones(), sentences()):
+        assert "encoder.kind" not in {key for key, _, _ in choose(stats, given).reasons}
 
 
 def test_what_is_null_is_as_good_as_not_given() -> None:
@@ -241,15 +242,15 @@ def test_what_is_null_is_as_good_as_not_given() -> None:
 
 
 def test_bytes_are_counted_as_bytes() -> None:
-    found = survey([Pair("word", "शब्द") for _ in range(60)], 0)[0]
-    by_letter, by_byte = (chosen(found, {"target": {"tokens": kind}}).search for kind in ("characters", "bytes"))
+    stats = survey([Pair("word", "शब्द") for _ in range(60)], 0)[0]
+    by_letter, by_byte = (chosen(stats, {"target": {"tokens": kind}}).search for kind in ("characters", "bytes"))
     assert by_byte.max_ratio == pytest.approx(3 * by_letter.max_ratio, rel=0.01)
 
 
 def test_more_time_and_a_faster_machine_never_make_the_model_narrower() -> None:
-    found = replace(sentences(), pairs=500_000)
+    stats = replace(sentences(), pairs=500_000)
     widths = [
-        chosen(found, {"train": {"budget_seconds": seconds}}, speed).encoder.width
+        chosen(stats, {"train": {"budget_seconds": seconds}}, speed).encoder.width
         for speed in (1e10, 1e11, 1e12)
         for seconds in (30, 600, 7200)
     ]
@@ -264,32 +265,32 @@ def test_few_pairs_get_a_narrow_model_however_much_time_there_is_but_several_of_
 
 
 def test_what_is_seen_often_is_dropped_more() -> None:
-    found = replace(sentences(), pairs=500_000)
-    spent = [chosen(found, {"train": {"budget_seconds": s}}, 1e11).train.dropout for s in (60.0, 3600.0, 1e6)]
+    stats = replace(sentences(), pairs=500_000)
+    spent = [chosen(stats, {"train": {"budget_seconds": s}}, 1e11).train.dropout for s in (60.0, 3600.0, 1e6)]
     assert spent == sorted(spent)
     assert spent[0] < spent[-1]
 
 
-def test_a_wider_or_deeper_transformer_that_is_asked_for_gets_lower_rates_and_counts_in_the_passes() -> None:
-    found, hour = replace(sentences(), pairs=20_000), {"train": {"budget_seconds": 3600}}
+def test_a_wider_or_deeper_transformer_that_is_asked_for_gets_lower_rates_and_fewer_epochs() -> None:
+    stats, hour = replace(sentences(), pairs=20_000), {"train": {"budget_seconds": 3600}}
 
     def with_parts(**part: int) -> Spec:
-        return chosen(found, {**hour, "encoder": dict(part), "decoder": dict(part)}, 1e11)
+        return chosen(stats, {**hour, "encoder": dict(part), "decoder": dict(part)}, 1e11)
 
     plain, wide, deep = with_parts(heads=4, width=128), with_parts(heads=4, width=512), with_parts(heads=4, layers=12)
     assert wide.train.rate < plain.train.rate
-    assert deep.train.rate < chosen(found, hour, 1e11).train.rate
+    assert deep.train.rate < chosen(stats, hour, 1e11).train.rate
     assert plain.train.embed_rate < wide.train.embed_rate
-    assert wide.train.dropout < plain.train.dropout  # fewer passes
+    assert wide.train.dropout < plain.train.dropout  # fewer epochs
 
 
 def test_products_are_halved_where_that_is_much_faster_and_the_model_may_be_wider() -> None:
-    found, hour = sentences(20_000), {"train": {"budget_seconds": 3600}}
-    plain, halved = chosen(found, hour, 1e10), chosen(found, hour, 1e10, 3e10)
+    stats, hour = sentences(20_000), {"train": {"budget_seconds": 3600}}
+    plain, halved = chosen(stats, hour, 1e10), chosen(stats, hour, 1e10, 3e10)
     assert (plain.train.precision, halved.train.precision) == ("float32", "bfloat16")
     assert plain.encoder.width <= halved.encoder.width
-    assert chosen(found, hour, 1e10, 1.2e10).train.precision == "float32"
-    assert chosen(found, {"train": {"precision": "float32"}}, 1e10, 3e10).train.precision == "float32"
+    assert chosen(stats, hour, 1e10, 1.2e10).train.precision == "float32"
+    assert chosen(stats, {"train": {"precision": "float32"}}, 1e10, 3e10).train.precision == "float32"
     assert chosen(phones(), hour, 1e10, 3e10).train.precision == "float32", "a recurrence counts in float32 anyway"
 
 
@@ -315,9 +316,9 @@ def test_the_machine_is_measured_for_runs_by_the_clock_alone(
         ({"decoder": {"attention": {"score": "none"}}}, "recurrent"),
     ],
 )
-@pytest.mark.parametrize("found", [phones(), sentences()], ids=["phones", "sentences"])
-def test_what_the_user_says_decides_the_family(found: Survey, given: dict[str, Any], family: str) -> None:
-    assert chosen(found, given).decoder.kind == family
+@pytest.mark.parametrize("stats", [phones(), sentences()], ids=["phones", "sentences"])
+def test_what_the_user_says_decides_the_family(stats: Survey, given: dict[str, Any], family: str) -> None:
+    assert chosen(stats, given).decoder.kind == family
 
 
 def test_a_choice_that_the_user_made_has_no_reason_from_the_autopilot() -> None:
@@ -327,8 +328,8 @@ def test_a_choice_that_the_user_made_has_no_reason_from_the_autopilot() -> None:
 
 
 def test_outputs_may_be_as_long_as_the_training_targets_were() -> None:
-    found = survey([Pair("ab", "x" * (90 + i)) for i in range(60)], 0)[0]
-    spec = chosen(found)
+    stats = survey([Pair("ab", "x" * (90 + i)) for i in range(60)], 0)[0]
+    spec = chosen(stats)
     assert spec.search.max_ratio * 2 + spec.search.max_extra >= 149
 
 
@@ -337,11 +338,11 @@ def test_outputs_may_be_as_long_as_the_training_targets_were() -> None:
     [(4, 100, 300), (19, 100, 300), (39, 100, 150), (199, 100, 30), (1999, 100, 20), (4, 1, 20), (4, 9999, 1000)],
 )
 def test_the_longer_targets_are_the_fewer_pairs_are_validated_on(letters: int, seconds: float, wanted: int) -> None:
-    found = survey([Pair(f"word{i}", "acgt" * (letters // 4) + "acgt"[: letters % 4]) for i in range(60)], 0)[0]
+    stats = survey([Pair(f"word{i}", "acgt" * (letters // 4) + "acgt"[: letters % 4]) for i in range(60)], 0)[0]
     given = {"target": {"tokens": "characters"}, "train": {"budget_seconds": float(seconds)}}
-    assert chosen(found, given).train.valid_pairs == wanted
+    assert chosen(stats, given).train.valid_pairs == wanted
     given["train"]["valid_pairs"] = 7
-    assert chosen(found, given).train.valid_pairs == 7
+    assert chosen(stats, given).train.valid_pairs == 7
 
 
 def texts(pairs: int, characters: int, back: bool = False) -> Survey:
@@ -354,8 +355,8 @@ def texts(pairs: int, characters: int, back: bool = False) -> Survey:
         return "".join(chr(0x4E00 + (i * 7 + j * j * 31) % 900) for j in range(characters))
 
     rows = [Pair(english(i), unspaced(i)) for i in range(600)]
-    found = survey([Pair(p.target, p.source) if back else p for p in rows], 0)[0]
-    return replace(found, pairs=pairs)
+    stats = survey([Pair(p.target, p.source) if back else p for p in rows], 0)[0]
+    return replace(stats, pairs=pairs)
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["from English", "to English"])
@@ -404,10 +405,10 @@ def test_few_pairs_that_copy_are_filled_up_with_made_up_ones() -> None:
 
 @pytest.mark.parametrize(("letters", "wanted"), [(60, 4900), (61, 0)])
 def test_pairs_are_made_up_of_words_only_not_of_long_texts(letters: int, wanted: int) -> None:
-    found = inflected(100, longer=letters - 6)
-    assert found.source.mean == letters
-    assert chosen(found).data.augmented == wanted
-    assert chosen(found, {"data": {"augmented": 7}}).data.augmented == 7
+    stats = inflected(100, longer=letters - 6)
+    assert stats.source.mean == letters
+    assert chosen(stats).data.augmented == wanted
+    assert chosen(stats, {"data": {"augmented": 7}}).data.augmented == 7
 
 
 def test_repeated_rows_are_evened_out_unless_the_user_says_how() -> None:
@@ -442,11 +443,11 @@ def test_a_budget_of_less_than_a_minute_is_one_models() -> None:
 
 @pytest.mark.parametrize(("gain", "count"), [(1.0, 2), (1.9, 1)])
 def test_a_second_model_is_trained_on_a_core_that_one_cannot_use(gain: float, count: int) -> None:
-    found, given = replace(phones(), pairs=100_000), {"train": {"budget_seconds": 60.0}}
-    made = choose(found, given, Speed(1e11, 0, 1e11, 2), lambda spec, typical, threads: 8e4 * gain ** (threads - 1))
-    assert made.layer["train"].get("members", 1) == count
+    stats, given = replace(phones(), pairs=100_000), {"train": {"budget_seconds": 60.0}}
+    choices = choose(stats, given, Speed(1e11, 0, 1e11, 2), lambda spec, shape, threads: 8e4 * gain ** (threads - 1))
+    assert choices.layer["train"].get("members", 1) == count
     own = {"train": {"budget_seconds": 60.0, "members": 3}}
-    assert "members" not in choose(found, own, Speed(1e11, 0, 1e11, 2), lambda *_: 8e4).layer["train"]
+    assert "members" not in choose(stats, own, Speed(1e11, 0, 1e11, 2), lambda *_: 8e4).layer["train"]
 
 
 @pytest.mark.parametrize("train", [{"steps": 100}, {"epochs": 10.0}])
@@ -473,44 +474,44 @@ def test_an_encoder_alone_is_one_model() -> None:
     ],
 )
 def test_several_recurrent_models_write_both_ways(given: dict[str, Any], wanted: bool | None) -> None:
-    made = choose(phones(), given, Speed(2e10, 0, 1e10, 2))
-    assert made.layer["train"].get("reversed_members") is wanted
-    assert ("train.reversed_members" in [key for key, *_ in made.reasons]) is bool(wanted)
+    choices = choose(phones(), given, Speed(2e10, 0, 1e10, 2))
+    assert choices.layer["train"].get("reversed_members") is wanted
+    assert ("train.reversed_members" in [key for key, *_ in choices.reasons]) is bool(wanted)
 
 
 def test_labels_are_the_same_from_the_end() -> None:
-    found = survey([Pair(f"word{i}", ("good", "bad")[i % 2]) for i in range(300)], 0)[0]
-    made = choose(found, {"train": {"steps": 10, "members": 2}})
-    assert "reversed_members" not in made.layer["train"]
+    stats = survey([Pair(f"word{i}", ("good", "bad")[i % 2]) for i in range(300)], 0)[0]
+    choices = choose(stats, {"train": {"steps": 10, "members": 2}})
+    assert "reversed_members" not in choices.layer["train"]
 
 
-@pytest.mark.parametrize("found", [phones(), sentences(2000)], ids=["phones", "sentences"])
-def test_a_budget_too_short_for_one_pass_is_told(found: Survey) -> None:
+@pytest.mark.parametrize("stats", [phones(), sentences(2000)], ids=["phones", "sentences"])
+def test_a_note_says_that_a_budget_is_too_short_for_one_epoch(stats: Survey) -> None:
     slow = Speed(1e8, 0, 1e8, 1)
-    assert "of the data once" in choose(found, {"train": {"budget_seconds": 1.0}}, slow).notes[0]
-    notes = choose(found, {"train": {"budget_seconds": 86_400.0}}, Speed(1e12, 0, 1e12, 1)).notes
-    assert not any("of the data once" in note for note in notes)
+    assert "of one epoch" in choose(stats, {"train": {"budget_seconds": 1.0}}, slow).notes[0]
+    notes = choose(stats, {"train": {"budget_seconds": 86_400.0}}, Speed(1e12, 0, 1e12, 1)).notes
+    assert not any("of one epoch" in note for note in notes)
 
 
-def test_no_model_goes_over_the_data_more_often_than_it_can_use_and_a_note_says_when_it_will_end() -> None:
-    made = choose(many_phones(), {"train": {"budget_seconds": 12_000.0}}, ONE_CORE, evenly(2.5e7))  # 1,992 of one
-    assert made.layer["train"]["members"] == 8, "249 of each"
-    assert (made.layer["train"]["max_epochs"], made.notes) == (300.0, [])
+def test_training_ends_after_the_most_epochs_that_help_and_a_note_says_when() -> None:
+    choices = choose(many_phones(), {"train": {"budget_seconds": 12_000.0}}, ONE_CORE, evenly(2.5e7))  # 1,992 of one
+    assert choices.layer["train"]["members"] == 8, "249 of each"
+    assert (choices.layer["train"]["max_epochs"], choices.notes) == (300.0, [])
     twice = choose(many_phones(), {"train": {"budget_seconds": 24_000.0}}, ONE_CORE, evenly(2.5e7))
     assert twice.layer["train"]["max_epochs"] == 300.0
     assert twice.notes == [
-        "300 passes over the data are all that a model can use: this may end after about 241 minutes of 400 "
-        "minutes (train.max_epochs=0: after all)"
+        "training ends after 300 epochs, which may take only 241 minutes of the 400 minutes "
+        "(train.max_epochs=0: use all of the time)"
     ]
     soon = choose(many_phones(), {"train": {"budget_seconds": 30.0}}, ONE_CORE, evenly(2e9)).notes
-    assert soon[-1].endswith("seconds of 30 seconds (train.max_epochs=0: after all)")
+    assert soon[-1].endswith("seconds of the 30 seconds (train.max_epochs=0: use all of the time)")
 
 
 @pytest.mark.parametrize("most", [0.0, 500.0])
-def test_how_many_passes_the_user_allows_stays(most: float) -> None:
+def test_the_number_of_epochs_that_the_user_allows_stays(most: float) -> None:
     given = {"train": {"budget_seconds": 86_400.0, "max_epochs": most}}
-    made = choose(many_phones(), given, ONE_CORE, evenly(2e8))
-    assert ("max_epochs" in made.layer["train"], made.notes) == (False, [])
+    choices = choose(many_phones(), given, ONE_CORE, evenly(2e8))
+    assert ("max_epochs" in choices.layer["train"], choices.notes) == (False, [])
 
 
 @pytest.mark.parametrize("train", [{"steps": 100}, {"epochs": 1000.0}])
@@ -527,16 +528,16 @@ def many_phones() -> Survey:
     return replace(phones(), pairs=52_500)
 
 
-def evenly(speed: float, gain: float = 0.0) -> Pace:
+def evenly(speed: float, gain: float = 0.0) -> Throughput:
     """The wider the slower, and each further thread brings so much of the first one's; of 500,000 symbols."""
-    return lambda spec, typical, threads: 0.525 * speed / spec.encoder.width * (1 + gain * (threads - 1))
+    return lambda spec, shape, threads: 0.525 * speed / spec.encoder.width * (1 + gain * (threads - 1))
 
 
-def passes_of_each(spec: Spec, speed: float, cores: int) -> float:
+def epochs_of_each(spec: Spec, speed: float, cores: int) -> float:
     """How often each of a run's models sees `many_phones`, where threads bring nothing."""
     assert spec.train.budget_seconds is not None
     rounds = -(-spec.train.members // min(spec.train.members, cores))
-    return LEARNING * speed / spec.encoder.width * spec.train.budget_seconds / 500_000 / rounds
+    return NUMBERS.training_share * speed / spec.encoder.width * spec.train.budget_seconds / 500_000 / rounds
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 8, 16])
@@ -547,7 +548,7 @@ def test_a_recurrent_model_is_wide_only_where_each_of_those_on_the_cores_sees_th
     given = {"train": {"budget_seconds": float(seconds)}}
     layer = choose(many_phones(), given, Speed(1e11, 0, 1e11, cores), evenly(1e7)).layer
     spec = compose(("autopilot", layer), ("flag", given)).spec
-    often = passes_of_each(spec, 1e7, cores) >= 25
+    often = epochs_of_each(spec, 1e7, cores) >= 25
     assert spec.decoder.width == (256 if seconds > 372.9 else 128), "as on one core, where cores bring nothing"
     assert often == (seconds > 188.2)
 
@@ -565,7 +566,7 @@ def test_a_recurrent_model_is_wide_only_where_each_of_those_on_the_cores_sees_th
     ],
 )
 def test_the_width_goes_with_as_many_models_as_there_will_be(given: dict[str, Any], gain: float, width: int) -> None:
-    """In 300 s a wide one has 20 passes on one of two cores, and 40 on both if they are of use to it."""
+    """In 300 s a wide one has 20 epochs on one of two cores, and 40 on both if they are of use to it."""
     asked = {**given, "train": {**given.get("train", {}), "budget_seconds": 300.0}}
     assert choose(many_phones(), asked, Speed(1e11, 0, 1e11, 2), evenly(1e7, gain)).layer["encoder"]["width"] == width
 
@@ -585,20 +586,20 @@ def never(*_: object) -> float:
 
 def test_what_is_too_large_to_be_tried_is_estimated() -> None:
     spec = compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec
-    assert measured(20.0, lambda *_: 7.0)(spec, Typical((300_000, 300_000), (9, 9)), 1) == 7.0
+    assert measured(20.0, lambda *_: 7.0)(spec, BatchShape((300_000, 300_000), (9, 9)), 1) == 7.0
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "transformer"])
 def test_a_wider_model_is_measured_and_estimated_to_be_slower(kind: str) -> None:
-    typical = Typical((40, 30), (9, 8))
+    shape = BatchShape((40, 30), (9, 8))
 
-    def paces(width: int) -> tuple[float, float]:
+    def throughputs(width: int) -> tuple[float, float]:
         part = {"kind": kind, "width": width}
         layer = {"encoder": part, "decoder": part, "embed": {"width": width}, "train": {"batch_tokens": 256}}
         spec = compose(("autopilot", layer)).spec
-        return measured(20.0, never)(spec, typical, 1), estimated(Speed(1e10, 0, 1e10, 1))(spec, typical, 1)
+        return measured(20.0, never)(spec, shape, 1), estimated(Speed(1e10, 0, 1e10, 1))(spec, shape, 1)
 
-    narrow, wide = paces(16), paces(512)
+    narrow, wide = throughputs(16), throughputs(512)
     assert narrow[0] > wide[0] > 0
     assert narrow[1] > wide[1] > 0
 
@@ -610,7 +611,7 @@ def test_measuring_leaves_chance_and_threads_as_they_were() -> None:
     wanted, threads = torch.rand(1), torch.get_num_threads()
     torch.manual_seed(3)
     measured(20.0, never)(
-        compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec, Typical((9, 9), (4, 4)), 1
+        compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec, BatchShape((9, 9), (4, 4)), 1
     )
     assert torch.equal(torch.rand(1), wanted)
     assert torch.get_num_threads() == threads
@@ -618,38 +619,40 @@ def test_measuring_leaves_chance_and_threads_as_they_were() -> None:
 
 def test_very_long_lines_are_measured_in_a_moment() -> None:
     spec = compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec
-    assert measured(20.0, never)(spec, Typical((9, 9), (20_000, 20_000)), 1) > 0
+    assert measured(20.0, never)(spec, BatchShape((9, 9), (20_000, 20_000)), 1) > 0
 
 
 @pytest.mark.parametrize(
     ("lengths", "left"),
     [((9, 8), 1.0), ((300, 300), 1.0), ((20_000, 20_000), 1.0), ((3000, 300), 2 / 11), ((2700, 100), 4 / 28)],
 )
-def test_sources_that_are_longer_than_those_measured_lower_the_pace(lengths: tuple[int, int], left: float) -> None:
-    assert _cut_short(Typical((9, 9), lengths)) == pytest.approx(left)
+def test_sources_that_are_longer_than_those_measured_lower_the_throughput(
+    lengths: tuple[int, int], left: float
+) -> None:
+    assert _length_correction(BatchShape((9, 9), lengths)) == pytest.approx(left)
 
 
 def test_lines_are_measured_up_to_a_length_in_batches_of_as_many_rows_as_real_ones() -> None:
-    assert _lengths(Typical((9, 9), (20_000, 8))) == (300, 8)
+    assert _measured_lengths(BatchShape((9, 9), (20_000, 8))) == (300, 8)
     spec = compose(("flag", {"train": {"batch_tokens": 6000}})).spec
-    assert _batch(spec, Typical((9, 9), (3000, 8))).source.shape == (2, 300)
-    assert _batch(spec, Typical((9, 9), (200, 8))).source.shape == (30, 200)
+    assert _random_batch(spec, BatchShape((9, 9), (3000, 8))).source.shape == (2, 300)
+    assert _random_batch(spec, BatchShape((9, 9), (200, 8))).source.shape == (30, 200)
 
 
-def test_a_pace_that_is_measured_decides_the_width_and_how_many_models() -> None:
-    found, hour = replace(sentences(), pairs=50_000), {"train": {"budget_seconds": 3600.0}}
+def test_a_measured_throughput_decides_the_width_and_how_many_models() -> None:
+    stats, hour = replace(sentences(), pairs=50_000), {"train": {"budget_seconds": 3600.0}}
     speed = Speed(1e11, 0, 1e11, 2)
-    slow, fast = (choose(found, hour, speed, lambda *_, rate=rate: rate).layer for rate in (10.0, 1e6))
+    slow, fast = (choose(stats, hour, speed, lambda *_, rate=rate: rate).layer for rate in (10.0, 1e6))
     assert slow["encoder"]["width"] < fast["encoder"]["width"]
     assert "members" not in slow["train"]
     assert fast["train"]["members"] > 1
 
 
 def test_features_are_given_to_every_step_of_a_recurrent_decoder_unless_the_user_says_something_of_the_bridge() -> None:
-    found = survey([Pair(f"word{i}", f"words{i}", features=("N", "PL")) for i in range(60)], 0)[0]
-    assert chosen(found).bridge.give == "every"
-    assert chosen(found, {"bridge": {"kind": "mean"}}).bridge.give == "first"
-    assert chosen(found, {"head": {"kind": "ctc"}}).bridge.give == "first"
+    stats = survey([Pair(f"word{i}", f"words{i}", features=("N", "PL")) for i in range(60)], 0)[0]
+    assert chosen(stats).bridge.give == "every"
+    assert chosen(stats, {"bridge": {"kind": "mean"}}).bridge.give == "first"
+    assert chosen(stats, {"head": {"kind": "ctc"}}).bridge.give == "first"
     assert chosen(phones()).bridge.give == "first", "there are none"
 
 
@@ -683,17 +686,19 @@ def test_attention_moves_along_where_long_targets_copy() -> None:
 )
 def test_models_that_read_one_side_as_the_other_can_be_measured(given: dict[str, Any]) -> None:
     pairs = [Pair(f"{chr(0x4E00 + i)}abcdefgh", "abc"[: 1 + i % 3] * 2, tag="x") for i in range(120)]
-    found = survey(pairs, 0)[0]  # the source has many more symbols than the target
+    stats = survey(pairs, 0)[0]  # the source has many more symbols than the target
     asked = {**given, "source": {"tokens": "characters"}, "target": {"tokens": "characters"}}
-    chosen = choose(found, asked, Speed(1e10, 0, 1e10, 1), measured(20.0, never))
-    assert any("over the data in the time" in why for _, _, why in chosen.reasons)
+    chosen = choose(stats, asked, Speed(1e10, 0, 1e10, 1), measured(20.0, never))
+    assert any("there is time for" in why for _, _, why in chosen.reasons)
 
 
-def test_passes_are_told_in_words() -> None:
-    assert [size.told(passes) for passes in (0.06, 1.0, 12.3)] == [
-        "about 6% of one pass",
-        "about 100% of one pass",
-        "about 12 passes",
+def test_numbers_of_epochs_are_written_in_words() -> None:
+    assert [size.about(epochs) for epochs in (0.06, 1.0, 1.4, 1.6, 12.3)] == [
+        "about 6% of an epoch",
+        "about 1 epoch",
+        "about 1 epoch",
+        "about 2 epochs",
+        "about 12 epochs",
     ]
 
 
@@ -702,9 +707,9 @@ def test_lines_that_hardly_change_are_spelled_if_there_is_time_for_their_letters
     almost = survey([Pair(source, source.capitalize()) for source in sources], 0)[0]
     assert almost.relation.copied > 0.8
 
-    def cut(seconds: float, found: Survey = almost, **given: Any) -> tuple[str, str]:
+    def cut(seconds: float, stats: Survey = almost, **given: Any) -> tuple[str, str]:
         asked = {"train": {"budget_seconds": seconds}, **given}
-        layer = choose(found, asked, Speed(1e11, 0, 1e11, 2), lambda *_: 10_000.0).layer
+        layer = choose(stats, asked, Speed(1e11, 0, 1e11, 2), lambda *_: 10_000.0).layer
         spec = compose(("autopilot", layer), ("flag", asked)).spec
         return spec.target.tokens, spec.decoder.kind
 
@@ -713,7 +718,11 @@ def test_lines_that_hardly_change_are_spelled_if_there_is_time_for_their_letters
     assert cut(600.0, replace(almost, source=replace(almost.source, mean=201.0))) == ("bpe", "transformer")
     assert cut(600.0, decoder={"kind": "transformer"}) == ("bpe", "transformer")
     assert cut(600.0, target={"tokens": "bpe"}) == ("bpe", "transformer")
-    assert choose(almost, {"train": {"steps": 9}}).notes[-1].endswith("passes they are learned one by one")
+    assert (
+        choose(almost, {"train": {"steps": 9}})
+        .notes[-1]
+        .endswith("with a --budget for 5 epochs, tokens are characters")
+    )
 
 
 def copied_words_of(source: str, target: str) -> float:
@@ -726,15 +735,15 @@ def test_words_that_are_in_the_source_count_as_copied() -> None:
     assert copied_words_of("ab", "cd") == 0.0
 
 
-def head(share: float, given: dict[str, Any] | None = None, found: Survey | None = None) -> str:
-    found = found or sentences()
-    relation = replace(found.relation, copied=0.5, copied_words=share)
-    return chosen(replace(found, relation=relation), given or {"train": {"budget_seconds": 600.0}}).head.kind
+def head(share: float, given: dict[str, Any] | None = None, stats: Survey | None = None) -> str:
+    stats = stats or sentences()
+    relation = replace(stats.relation, copied=0.5, copied_words=share)
+    return chosen(replace(stats, relation=relation), given or {"train": {"budget_seconds": 600.0}}).head.kind
 
 
 def test_a_model_copies_where_targets_take_many_words_from_their_source() -> None:
     assert (head(0.4), head(0.39)) == ("copy", "tokens")
-    assert head(0.9, found=phones()) == "tokens", "only pieces of words are copied"
+    assert head(0.9, stats=phones()) == "tokens", "only pieces of words are copied"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from weft.core.machine import matrix_speed
 from weft.learn.progress import Progress
 from weft.nn.model import Model
 
-THERE_AND_BACK = 6  # operations a weight and symbol: a product and a sum, once forth and twice back
+FLOPS_PER_WEIGHT = 6  # and token: a product and a sum, in the forward pass and twice in the backward pass
 WELL_USED = 0.4  # of the matrix speed: below it, what is between the products takes longer than they do
 
 
@@ -29,7 +29,7 @@ class Effort:
 
     def operations(self, batch: Batch) -> float:
         read = self.reading * int(batch.source_mask.sum())
-        return THERE_AND_BACK * (read + self.writing * batch.target_tokens)
+        return FLOPS_PER_WEIGHT * (read + self.writing * batch.target_tokens)
 
 
 def share_of_speed(operations: float, seconds: float, most: float) -> float:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weft.choose import DEFAULT_BUDGET_SECONDS, Choices
-from weft.choose.pace import Pace
-from weft.choose.trial import estimated, measured
+from weft.choose.measure import estimated, measured
+from weft.choose.throughput import Throughput
 from weft.core.machine import Speed, matrix_speed
 from weft.data.corpus import Corpus
 from weft.data.files import sides
@@ -93,7 +93,7 @@ def speed_for(asked: Spec) -> Speed | None:
     return matrix_speed() if asked.train.steps is None and asked.train.epochs is None else None
 
 
-def pace_for(asked: Spec) -> Pace | None:
+def pace_for(asked: Spec) -> Throughput | None:
     """How fast models learn here, measured in a small part of the budget, if a run by the clock hangs on it."""
     speed = speed_for(asked)
     if speed is None:

@@ -1,0 +1,56 @@
+"""Which training examples there are besides the given ones, and how often each is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.choose.choices import Choices
+from weft.choose.numbers import NUMBERS
+from weft.data.survey import FEWEST_PAIRS, Survey
+from weft.spec import SPELLED
+
+
+def most_copied(survey: Survey) -> float:
+    """Return the share of a target that is copied from its source or, for long endings, the share of the source."""
+    return max(survey.relation.copied, survey.relation.stem)
+
+
+def augment(choices: Choices, survey: Survey, kinds: Sequence[str], given: Mapping[str, Any]) -> int:
+    """Add synthetic pairs where there are too few to learn copying from; return how many."""
+    if (count := given.get("data", {}).get("augmented")) is not None:
+        return int(count)
+    copied = most_copied(survey)
+    few = FEWEST_PAIRS <= survey.pairs < NUMBERS.enough_pairs
+    if list(kinds) != ["characters", "characters"] or copied < NUMBERS.copied or not few:
+        return 0
+    if survey.source.mean > NUMBERS.longest_augmented or survey.relation.again >= NUMBERS.repeated_rows:
+        return 0
+    count = NUMBERS.enough_pairs - survey.pairs
+    why = f"{survey.pairs:,} pairs are few, and {copied:.0%} of a source or target is copied, beyond chance"
+    choices.set("data.augmented", count, why)
+    return count
+
+
+def flatten_repeats(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    """Use frequent sources less often where rows are the words of a running text.
+
+    An epoch is shorter then, but a model needs as many updates: epochs that there is time for are counted in all rows.
+    """
+    repeated = survey.relation.again
+    if repeated >= NUMBERS.repeated_rows and "repeat_power" not in given.get("data", {}):
+        why = f"{repeated:.0%} of the rows repeat others: rare sources have more to teach"
+        choices.set("data.repeat_power", NUMBERS.repeat_power, why)
+
+
+def handle_unseen_characters(choices: Choices, survey: Survey, kinds: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Choose what happens to source characters that training never had."""
+    if kinds[0] not in SPELLED or "unseen" in given.get("data", {}):
+        return
+    kept = survey.relation.kept
+    by_character = kinds[0] == kinds[1] == "characters"
+    if by_character and kept >= NUMBERS.kept_characters and survey.pairs < NUMBERS.all_characters_seen:
+        why = f"{kept:.0%} of rare characters are kept in the target, beyond chance: unseen ones are copied"
+        choices.set("data.unseen", "carried", why)
+    else:
+        choices.set("data.unseen", "nearest")

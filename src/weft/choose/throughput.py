@@ -1,0 +1,32 @@
+"""How fast a model trains: the question, and answers that are remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from weft.spec import Spec
+
+
+@dataclass(frozen=True)
+class BatchShape:
+    """What batches are made of, source first: vocabulary sizes, and mean tokens per line with the END token."""
+
+    vocabulary: tuple[int, int]
+    lengths: tuple[int, int]
+
+
+Throughput = Callable[[Spec, BatchShape, int], float]  # target tokens per second in training with so many threads
+
+
+def cached(throughput: Throughput) -> Throughput:
+    """Return a function that measures each combination of arguments once."""
+    known: dict[tuple[str, BatchShape, int], float] = {}
+
+    def once(spec: Spec, shape: BatchShape, threads: int) -> float:
+        key = spec.model_dump_json(), shape, threads
+        if key not in known:
+            known[key] = throughput(spec, shape, threads)
+        return known[key]
+
+    return once
