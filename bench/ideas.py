@@ -25,7 +25,7 @@ from weft.core.kinds import Batch, Emission
 from weft.core.pair import PAD
 from weft.data import batches
 from weft.learn.objectives import CrossEntropy
-from weft.learn.optimise import adamw, put_rate
+from weft.learn.optimise import adamw, set_rate
 from weft.nn.assemble import CELLS, SCORES, assemble
 from weft.settings import compose, merge, put
 
@@ -161,7 +161,7 @@ def optimiser() -> Idea:
         theirs = torch.optim.AdamW(_with_gradients(model_of("transformer")).parameters(), lr=1e-4, **way)
         jobs[name] = theirs.step
     ours = adamw(_with_gradients(model_of("transformer")), 0.01, 1.0)
-    put_rate(ours, 1e-4)
+    set_rate(ours, 1e-4)
     return {**jobs, "… fused": ours.step}
 
 

@@ -21,7 +21,7 @@ from weft.nn.assemble import assemble
 from weft.predict import directions
 from weft.predict.predictor import Predictor
 from weft.runs.folder import RunFolder
-from weft.runs.members import spec_of
+from weft.runs.members import member_spec
 from weft.runs.report import Quiet
 from weft.settings import compose, implied_kind
 
@@ -128,7 +128,7 @@ def test_every_second_model_writes_the_other_way(both: Run) -> None:
     assert [p.spec.backward for p in (predictor, *predictor.others)] == [False, True, False]
     assert not any(p.spec.train.reversed_members for p in predictor.others), "each is a run of its own"
     turned = compose(("flag", {"decoder": {"reverse": True}, "train": {"members": 2, "reversed_members": True}})).spec
-    assert [spec_of(turned, number, 1).backward for number in (1, 2)] == [True, False]
+    assert [member_spec(turned, number).backward for number in (1, 2)] == [True, False]
 
 
 def test_the_model_that_writes_from_the_end_is_what_such_a_run_is(both: Run, tiny_pairs: Path, tmp_path: Path) -> None:
@@ -255,5 +255,5 @@ def test_it_goes_on_where_it_was(both: Run, tiny_pairs: Path, tmp_path: Path) ->
 
 def test_one_model_cannot_write_both_ways(weft: Weft, tiny_pairs: Path) -> None:
     done = weft("train", tiny_pairs, "--steps", 2, "--set", "train.reversed_members=true")
-    what = "train.reversed_members=true is about several models, and there is one"
+    what = "train.reversed_members=true needs several models, and train.members is 1"
     refused(done, what, "train.reversed_members=false")

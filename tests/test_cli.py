@@ -215,7 +215,7 @@ def test_a_column_that_is_not_there_is_refused(weft: Weft, pairs: Path) -> None:
 
 def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
     refused(weft("train"), "no pairs are given", "weft train pairs.tsv")
-    refused(weft("train", "--resume"), "it is not said which run goes on", "weft train --out RUN --resume")
+    refused(weft("train", "--resume"), "--resume needs --out RUN", "weft train --out RUN --resume")
 
 
 # training: wrong settings --------------------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ def test_training_ends_with_a_summary_on_stdout_and_the_rest_on_stderr(weft: Wef
     assert f"note: bad training rows left out: 1; the first is {pairs}:202: this row has 1 column" in done.err
     assert f"note: {pairs}: source is column 1, word (" in done.err
     assert f"{pairs}:1: read as a header (word, pronunciation), not as data" in done.err
-    assert "note: 3 of 4 validation pairs are training pairs too: scores will flatter" in done.err
+    assert "note: 3 of 4 validation pairs are also training pairs: scores will be optimistic" in done.err
     assert "note: chose source.tokens = characters: " in done.err
     assert "validation at step" in done.err
     folder = {p.name for p in Path("run").iterdir()}
@@ -891,13 +891,13 @@ def test_config_show_of_a_run_takes_settings_on_top(weft: Weft, tiny_run: Run) -
 
 def test_config_check_says_whether_a_file_is_right(weft: Weft) -> None:
     done = weft("config", "check", put("a.yaml", "decoder: {cell: gru}\n"))
-    assert done == Done(0, "a.yaml: every setting is known and they fit together\n", "")
+    assert done == Done(0, "a.yaml: the settings are valid\n", "")
     refused(weft("config", "check", "a.yaml", "--set", "decoder.cell=gruu"), "did you mean 'gru'?", "(from flag)")
     refused(weft("config", "check", put("b.yaml", "decoder: {cel: gru}\n")), "did you mean 'cell'?", "(from file)")
     refused(weft("config", "check", "c.yaml"), "cannot read the settings file", "c.yaml")
     done = weft("config", "check", put("d.yaml", "embed: {positions: alibi}\n"))
     assert (
-        done.out == "d.yaml: every setting is known and they fit together in a Transformer, which running text gets\n"
+        done.out == "d.yaml: the settings are valid for a Transformer, which the autopilot chooses for running text\n"
     )
     refused(weft("config", "check", "d.yaml", "--set", "decoder.cell=gru", "--set", "encoder.cell=gru"), "alibi")
 

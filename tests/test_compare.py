@@ -69,7 +69,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def spec_of(run: Path) -> dict[str, Any]:
+def member_spec(run: Path) -> dict[str, Any]:
     return dict(flatten(yaml.safe_load((run / "spec.yaml").read_text(encoding="utf-8"))))
 
 
@@ -361,7 +361,7 @@ def test_the_runs_have_the_same_choices_and_symbols(tiny_pairs: Path, tmp_path: 
     done = compare(tiny_pairs, tmp_path / "out", seeds=2)
     folder = tmp_path / "out" / "runs"
     assert sorted(p.name for p in folder.iterdir()) == ["elman-s1", "elman-s2", "gru-s1", "gru-s2"]
-    one, other = spec_of(folder / "gru-s1"), spec_of(folder / "elman-s2")
+    one, other = member_spec(folder / "gru-s1"), member_spec(folder / "elman-s2")
     assert {key for key in one if one[key] != other[key]} == {"decoder.cell", "train.seed"}
     assert (folder / "gru-s1" / "target.json").read_bytes() == (folder / "elman-s2" / "target.json").read_bytes()
     choices = json.loads((folder / "gru-s1" / "choices.json").read_text())
@@ -667,8 +667,9 @@ def test_a_loss_that_is_no_number_is_one_cells_failure(
 ) -> None:
     from weft.learn import loop
 
-    real = loop.shorten
-    monkeypatch.setattr(loop, "shorten", lambda m, clip: torch.tensor(torch.nan) if "Gru" in repr(m) else real(m, clip))
+    real = loop.clip_gradient
+    diverging = lambda m, clip: torch.tensor(torch.nan) if "Gru" in repr(m) else real(m, clip)  # noqa: E731
+    monkeypatch.setattr(loop, "clip_gradient", diverging)
     done = compare(tiny_pairs, tmp_path / "out")
     assert [row.name for row in done.rows] == ["elman", "gru"]
     assert "its gradient nan" in done.rows[1].reason

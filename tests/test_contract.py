@@ -35,14 +35,14 @@ everywhere = pytest.mark.parametrize("name", VARIANTS)
 stepping = pytest.mark.parametrize("name", STEPPING)
 
 
-def spec_of(name: str) -> Spec:
+def member_spec(name: str) -> Spec:
     return compose(("flag", VARIANTS[name])).spec
 
 
 def build(name: str, seed: int = 1) -> nn.Module:
     """The variant with every weight shaken, so that nothing passes because a bias or the PAD vector starts at zero."""
     torch.manual_seed(seed)
-    model = assemble(spec_of(name), SYMBOLS, SYMBOLS)
+    model = assemble(member_spec(name), SYMBOLS, SYMBOLS)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
@@ -107,7 +107,7 @@ def test_the_names_in_the_settings_are_those_of_the_tables(names: tuple[str, ...
 
 
 def test_every_line_of_every_table_is_in_some_variant() -> None:
-    seen = {(key, value) for name in VARIANTS for key, value in flatten(spec_of(name).model_dump())}
+    seen = {(key, value) for name in VARIANTS for key, value in flatten(member_spec(name).model_dump())}
     wanted = [("encoder.cell", c) for c in CELLS] + [("decoder.cell", c) for c in CELLS]
     wanted += [("decoder.attention.score", s) for s in ("none", *SCORES)]
     wanted += [("decoder.attention.weigh", w) for w in WEIGHERS]
@@ -265,13 +265,13 @@ def finds_no_match(name: str) -> bool:
 
 
 def look_of(name: str) -> Layer:
-    look: Layer = spec_of(name).model_dump()["decoder"].get("attention", {})
+    look: Layer = member_spec(name).model_dump()["decoder"].get("attention", {})
     return look
 
 
 def sees_nothing(name: str) -> bool:
     """Whether no way leads from the source to the output: nothing matches, is handed over or is copied."""
-    spec = spec_of(name)
+    spec = member_spec(name)
     handed_over = spec.bridge.give != "none" and spec.bridge.kind != "zeros"
     return finds_no_match(name) and not handed_over and spec.head.kind != "copy"
 
@@ -347,7 +347,7 @@ def without_gradient(name: str, key: str) -> bool:
     - an exact match that never comes is a context of zeros: nothing that acts on the context alone learns, and
       nothing in the encoder if no summary is handed over either.
     """
-    spec = spec_of(name)
+    spec = member_spec(name)
     if sees_nothing(name) and key.startswith("encoder."):
         return not (spec.embed.shared and key.endswith("embed.table.weight"))
     if key.endswith(("around_cross.norm.weight", "around_cross.norm.bias")) and look_of(name)["weigh"] == "nearest":
@@ -368,13 +368,13 @@ def without_gradient(name: str, key: str) -> bool:
 
 def positions_without_gradient(name: str, key: str) -> bool:
     """A bias of scores learns nothing where scores get no gradient."""
-    side = spec_of(name).model_dump()["encoder" if key.startswith("encoder.") else "decoder"]
+    side = member_spec(name).model_dump()["encoder" if key.startswith("encoder.") else "decoder"]
     look = side.get("attention", {})
     return (
         key.endswith("positions.table")
         and "norm" in side
         and look.get("weigh") == "nearest"
-        and (spec_of(name).embed.positions in ("relative", "bucketed"))
+        and (member_spec(name).embed.positions in ("relative", "bucketed"))
     )
 
 

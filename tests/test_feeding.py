@@ -61,19 +61,19 @@ def test_a_schedule_begins_with_right_symbols_and_ends_with_the_models_own(
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_teacher_is_always_right_and_own_never(share: float) -> None:
-    assert Feeding("teacher").right(share) == 1
-    assert Feeding("own").right(share) == 0
+    assert Feeding("teacher").teacher_share(share) == 1
+    assert Feeding("own").teacher_share(share) == 0
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_the_share_of_right_symbols_does_not_fall_below_the_least(name: str) -> None:
     feeding = Feeding("scheduled", name, least=0.4)
-    assert [feeding.right(s) for s in SHARES] == [max(0.4, SCHEDULES[name](s)) for s in SHARES]
-    assert Feeding("scheduled", name, least=1.0).right(1.0) == 1
+    assert [feeding.teacher_share(s) for s in SHARES] == [max(0.4, SCHEDULES[name](s)) for s in SHARES]
+    assert Feeding("scheduled", name, least=1.0).teacher_share(1.0) == 1
 
 
 def test_a_share_beyond_the_budget_is_no_negative_chance() -> None:
-    assert Feeding("scheduled", "linear").right(1.2) == 0
+    assert Feeding("scheduled", "linear").teacher_share(1.2) == 0
 
 
 # --- coins

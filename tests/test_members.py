@@ -21,15 +21,19 @@ from weft.api import Run
 from weft.core.errors import Diverged, WeftError
 from weft.learn.loop import Trainer
 from weft.learn.world import World
-from weft.predict.predictor import Predictor, best_weights
-from weft.runs import train as training
-from weft.runs.folder import RunFolder
-from weft.runs.job import Ready
-from weft.runs.members import SEEDS_APART, Among, Beside, Share, leave_out_those_behind, shares, spec_of
+from weft.predict.predictor import Predictor
+from weft.runs import members
+from weft.runs.folder import RunFolder, best_weights
+from weft.runs.log import LogFile
+from weft.runs.members import SEED_STEP, Share, ShareReporter, exclude_lagging, member_spec, shares, with_side_by_side
+from weft.runs.processes import WorkerProcesses
+from weft.runs.ready import Ready
 from weft.runs.report import Quiet
 from weft.settings import compose
+from weft.spec import Spec
 
 MEMBERS = {**SMALL, "train.members": 3, "train.reversed_members": False}
+ONE_BY_ONE = {**MEMBERS, "train.side_by_side": 1}
 
 
 def same_weights(one: Path, other: Path) -> bool:
@@ -51,7 +55,7 @@ def trained(request: pytest.FixtureRequest, tiny_pairs: Path, tmp_path_factory: 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_each_model_is_what_a_run_with_its_seed_is(number: int, trained: Run, tiny_pairs: Path, tmp_path: Path) -> None:
-    seed = 1 + SEEDS_APART * (number - 1)
+    seed = 1 + SEED_STEP * (number - 1)
     alone = package.train(tiny_pairs, out=tmp_path / "alone", steps=12, settings=SMALL, seed=seed, reporter=Quiet())
     assert same_weights(trained.path if number == 1 else trained.path / "members" / str(number), alone.path)
 
@@ -69,7 +73,7 @@ def test_they_predict_together(trained: Run) -> None:
 
 
 def test_what_is_said_at_the_end_is_of_all_together(trained: Run) -> None:
-    final = package.learn.report.Log(trained.folder.log).last()
+    final = LogFile(trained.folder.log).last()
     each = Predictor.load(trained.path, alone=True).model.parameter_count
     assert (final["models"], final["parameters"]) == (3, 3 * each)
     assert (final["steps"], final["steps_of_others"]) == (12, [12, 12])
@@ -88,17 +92,15 @@ def behind(run: Path, number: int, loss: float) -> None:
 def test_a_model_that_stayed_far_behind_does_not_predict_with_the_others(trained: Run, tmp_path: Path) -> None:
     run, notes = tmp_path / "run", list[str]()
     shutil.copytree(trained.path, run, symlinks=True)
-    leave_out_those_behind(RunFolder(run), 3, notes.append)
+    exclude_lagging(RunFolder(run), 3, notes.append)
     assert (notes, len(Predictor.load(run).others)) == ([], 2)
     behind(run, 3, 99.0)
-    leave_out_those_behind(RunFolder(run), 3, notes.append)
+    exclude_lagging(RunFolder(run), 3, notes.append)
     assert len(Predictor.load(run).others) == 1
-    assert [note.partition(" loss is ")[0] for note in notes] == [
-        "model 3 is left out of what predicts together: its validation"
-    ]
+    assert [note.partition(" loss is ")[0] for note in notes] == ["model 3 is left out of the ensemble: its validation"]
     assert "99.000" in (run / "members" / "3" / "left-out.txt").read_text(encoding="utf-8")
     behind(run, 3, 0.1)  # it went on, and came further than the others
-    leave_out_those_behind(RunFolder(run), 3, notes.append)
+    exclude_lagging(RunFolder(run), 3, notes.append)
     assert [other.name for other in (run / "members").glob("*/left-out.txt")] == ["left-out.txt"]  # now the second
 
 
@@ -111,57 +113,55 @@ class Noting(Quiet):
 
 
 @pytest.fixture
-def astray(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Which models go astray, by their folder's name, and when: all are trained in this process."""
-    when, train_one = dict[str, str](), training._train_one
+def diverging(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Which models diverge, by their folder's name, and when: all are trained in this process."""
+    when, fit = dict[str, str](), members.fit
 
-    def failing(ready: Ready, folder: RunFolder, reporter: Any, world: World, init: Path | None = None) -> Trainer:
+    def failing(ready: Ready, folder: RunFolder, *more: Any) -> Trainer:
         moment = when.get(folder.path.name)
-        trainer = train_one(ready, folder, reporter, world, init) if moment != "at once" else None
+        trainer = fit(ready, folder, *more) if moment != "at once" else None
         if trainer is None or moment:
             raise Diverged("the loss is nan", str(folder.path), "lower the rate")
         return trainer
 
-    monkeypatch.setattr(training, "_train_one", failing)
-    monkeypatch.setattr(training, "side_by_side", lambda *_: 1)
+    monkeypatch.setattr(members, "fit", failing)
     return when
 
 
 @pytest.mark.parametrize(("moment", "left"), [("at once", ["3"]), ("late", ["2", "3"])])
-def test_a_model_that_goes_astray_leaves_the_others_to_be_trained_and_to_predict(
-    moment: str, left: list[str], astray: dict[str, str], tiny_pairs: Path, tmp_path: Path
+def test_a_member_that_diverges_leaves_the_others_to_be_trained_and_to_predict(
+    moment: str, left: list[str], diverging: dict[str, str], tiny_pairs: Path, tmp_path: Path
 ) -> None:
-    astray["2"], told = moment, Noting()
-    run = package.train(tiny_pairs, out=tmp_path / "run", steps=4, settings=MEMBERS, reporter=told)
-    assert "model 2 went astray, and stays as it was at its best: the loss is nan" in told.notes
+    diverging["2"], told = moment, Noting()
+    run = package.train(tiny_pairs, out=tmp_path / "run", steps=4, settings=ONE_BY_ONE, reporter=told)
+    assert "model 2 diverged, and is kept as it was at its best: the loss is nan" in told.notes
     assert [member.path.name for member in run.folder.trained_members()] == left
     assert len(run.predictor.others) == len(left)
     assert len(run.predict(["abc", "hgf"])) == 2
-    final = package.learn.report.Log(run.folder.log).last()
+    final = LogFile(run.folder.log).last()
     assert (final["kind"], final["models"]) == ("final", 1 + len(left))
 
 
-def test_a_first_model_that_goes_astray_ends_the_run(astray: dict[str, str], tiny_pairs: Path, tmp_path: Path) -> None:
-    astray["run"] = "late"
+def test_a_first_model_that_diverges_ends_the_run(diverging: dict[str, str], tiny_pairs: Path, tmp_path: Path) -> None:
+    diverging["run"] = "late"
     with pytest.raises(Diverged, match="the loss is nan"):
-        package.train(tiny_pairs, out=tmp_path / "run", steps=2, settings=MEMBERS, reporter=Quiet())
+        package.train(tiny_pairs, out=tmp_path / "run", steps=2, settings=ONE_BY_ONE, reporter=Quiet())
     assert not RunFolder(tmp_path / "run").trained_members()
 
 
 def test_a_model_of_several_that_fails_otherwise_ends_the_run(
     tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train_one = training._train_one
+    fit = members.fit
 
-    def failing(ready: Ready, folder: RunFolder, reporter: Any, world: World, init: Path | None = None) -> Trainer:
+    def failing(ready: Ready, folder: RunFolder, *more: Any) -> Trainer:
         if folder.path.name == "2":
             raise WeftError("the disk is full", str(folder.path), "make room")
-        return train_one(ready, folder, reporter, world, init)
+        return fit(ready, folder, *more)
 
-    monkeypatch.setattr(training, "_train_one", failing)
-    monkeypatch.setattr(training, "side_by_side", lambda *_: 1)
+    monkeypatch.setattr(members, "fit", failing)
     with pytest.raises(WeftError, match="the disk is full"):
-        package.train(tiny_pairs, out=tmp_path / "run", steps=2, settings=MEMBERS, reporter=Quiet())
+        package.train(tiny_pairs, out=tmp_path / "run", steps=2, settings=ONE_BY_ONE, reporter=Quiet())
 
 
 def _valid(run: Run) -> list[package.Pair]:
@@ -206,19 +206,37 @@ def test_sigterm_stops_all_with_everything_saved(tmp_path: Path) -> None:
 
 def test_a_process_that_fails_beside_is_told_of(tiny_run: Run, tmp_path: Path) -> None:
     with (
-        Beside(RunFolder(tmp_path / "absent"), [Share((2,), 1)], ()) as beside,
+        WorkerProcesses(RunFolder(tmp_path / "absent"), [Share((2,), 1)], ()) as workers,
         pytest.raises(WeftError, match="could not be finished: there is no such run folder"),
     ):
-        beside.wait()
+        workers.wait()
 
 
 def test_shares_and_seconds() -> None:
     spec = compose(("flag", {"train": {"members": 4, "budget_seconds": 600.0}})).spec
     assert [share.numbers for share in shares(4, 2)] == [(1, 3), (2, 4)]
     assert [share.numbers for share in shares(3, 1)] == [(1, 2, 3)]
-    assert spec_of(spec, 3, 2).train.budget_seconds == 300
-    assert spec_of(spec, 3, 1).train.budget_seconds == 150
-    assert spec_of(spec, 3, 2).train.members == 1
+    assert member_spec(side_by_side(spec, 2), 3).train.budget_seconds == 300
+    assert member_spec(side_by_side(spec, 1), 3).train.budget_seconds == 150
+    assert member_spec(side_by_side(spec, 2), 3).train.members == 1
+
+
+def side_by_side(spec: Spec, count: int) -> Spec:
+    return spec.model_copy(update={"train": spec.train.model_copy(update={"side_by_side": count})})
+
+
+def test_a_run_fixes_how_many_models_train_at_once() -> None:
+    spec = compose(("flag", {"train": {"members": 3}})).spec
+    alone, several = World(0, 1, torch.device("cpu")), World(0, 2, torch.device("cpu"))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert with_side_by_side(spec, alone).train.side_by_side == 2
+        assert with_side_by_side(side_by_side(spec, 1), alone).train.side_by_side == 1
+        assert with_side_by_side(side_by_side(spec, 9), alone).train.side_by_side == 3
+        assert with_side_by_side(spec, several).train.side_by_side == 1
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_the_share_and_the_time_left_are_of_the_whole_run() -> None:
@@ -227,8 +245,8 @@ def test_the_share_and_the_time_left_are_of_the_whole_run() -> None:
             lines.append(line)
 
     lines: list[dict[str, object]] = []
-    Among(Kept(), 0, 2, 100.0).report({"share": 0.5, "left": 50.0})
-    Among(Kept(), 1, 2, 100.0).report({"share": 0.5, "left": 50.0})
+    ShareReporter(Kept(), 0, 2, 100.0).report({"share": 0.5, "left": 50.0})
+    ShareReporter(Kept(), 1, 2, 100.0).report({"share": 0.5, "left": 50.0})
     assert [(line["share"], line["left"]) for line in lines] == [(0.25, 150.0), (0.75, 50.0)]
 
 

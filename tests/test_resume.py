@@ -353,7 +353,7 @@ def test_what_a_run_began_from_need_not_be_said_again(
     settings = ["train.rate=1e-9"]
     monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(training, "_train_one", killed)  # before its first checkpoint
+        patch.setattr(training, "fit", killed)  # before its first checkpoint
         with pytest.raises(KeyboardInterrupt):
             weft.train(str(pairs), out="second", steps=1, init="first", settings=settings, reporter=Quiet())
     monkeypatch.chdir("/")

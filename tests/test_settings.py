@@ -641,13 +641,13 @@ def test_the_share_is_of_what_the_budget_counts(budget: Budget, share: float) ->
 def test_of_a_time_with_a_limit_of_passes_what_is_spent_sooner_counts(
     epochs: float, seconds: float, share: float
 ) -> None:
-    assert Budget(seconds=10, most_epochs=4).share(1, epochs, seconds) == share
-    assert Budget(seconds=10, most_epochs=4).by_clock
+    assert Budget(seconds=10, max_epochs=4).share(1, epochs, seconds) == share
+    assert Budget(seconds=10, max_epochs=4).by_clock
 
 
 @pytest.mark.parametrize(("budget", "share"), [
-    (Budget(seconds=10, most_epochs=0), 0.7), (Budget(steps=100, most_epochs=1), 0.25),
-    (Budget(epochs=5, most_epochs=1), 0.4),
+    (Budget(seconds=10, max_epochs=0), 0.7), (Budget(steps=100, max_epochs=1), 0.25),
+    (Budget(epochs=5, max_epochs=1), 0.4),
 ])  # fmt: skip
 def test_a_limit_of_no_passes_or_beside_another_length_counts_for_nothing(budget: Budget, share: float) -> None:
     assert budget.share(25, 2.0, 7.0) == share

@@ -18,10 +18,10 @@ import weft
 from weft.core.errors import UserError, WeftError
 from weft.core.kinds import Batch
 from weft.core.pair import END
-from weft.learn.optimise import adamw, put_rate
+from weft.learn.optimise import adamw, set_rate
 from weft.learn.validate import Validator
 from weft.nn.assemble import assemble
-from weft.runs.memory import check_room
+from weft.runs.memory import check_memory_fits
 from weft.runs.report import Plain, Quiet, worth_telling
 from weft.settings import compose
 from weft.spec import CellName, PositionName, ScoreName, Search
@@ -83,9 +83,9 @@ KINDS = [
 @pytest.mark.parametrize("settings", KINDS, ids=lambda settings: " ".join(map(str, settings.values())))
 def test_the_room_for_a_model_of_any_kind_is_known_before_it_is_made(settings: dict[str, object]) -> None:
     spec, huge = (compose(("flag", {**settings, "embed.width": width})).spec for width in (256, 2**40))
-    check_room(partial(assemble, spec, 50, 60), spec, torch.device("cpu"))
+    check_memory_fits(partial(assemble, spec, 50, 60), spec, torch.device("cpu"))
     with pytest.raises(UserError, match="GB of memory to train") as caught:
-        check_room(partial(assemble, huge, 50, 60), huge, torch.device("cpu"))
+        check_memory_fits(partial(assemble, huge, 50, 60), huge, torch.device("cpu"))
     assert f"embed.width={2**40}" in caught.value.where
     assert "smaller widths" in caught.value.todo
 
@@ -244,7 +244,7 @@ def test_the_gradient_is_the_same_whether_the_scores_are_made_in_parts_or_at_onc
 def test_embeddings_are_trained_at_a_multiple_of_the_rate() -> None:
     model = assemble(compose(("flag", SMALL)).spec, 9, 8)
     optimiser = adamw(model, 0.01, 8.0)
-    put_rate(optimiser, 0.5)
+    set_rate(optimiser, 0.5)
     tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     rates = {id(p): group["lr"] for group in optimiser.param_groups for p in group["params"]}
     assert {rates[id(p)] for p in model.parameters() if id(p) in tables} == {4.0}

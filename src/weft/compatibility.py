@@ -1,7 +1,4 @@
-"""Which settings go together. What makes no sense is refused: both settings are named, with the way out.
-
-A message is `what; what to do`.
-"""
+"""Which settings go together. Combinations that make no sense are refused; a message is `what; what to do`."""
 
 from __future__ import annotations
 
@@ -20,10 +17,10 @@ from weft.spec import (
 
 
 def check(spec: Spec) -> None:
-    """Raises ValueError for the first thing that does not fit."""
+    """Raise ValueError for the first combination that does not fit."""
     if spec.data.tag_at != "start" and spec.data.tag is None:
         raise ValueError(
-            f"data.tag_at={spec.data.tag_at} places a tag, but data.tag names no column; "
+            f"data.tag_at={spec.data.tag_at} needs a tag, but data.tag names no column; "
             "give the tag's column with --tag, or leave data.tag_at out"
         )
     _check_unseen(spec)
@@ -47,7 +44,7 @@ def _check_unseen(spec: Spec) -> None:
     other = [f"{name}.tokens={tokens}" for name, tokens in cut.items() if tokens not in fit]
     if other:
         raise ValueError(
-            f"data.unseen={spec.data.unseen} is about single characters, but {' and '.join(other)}; "
+            f"data.unseen={spec.data.unseen} needs single characters, but {' and '.join(other)}; "
             f"set {' and '.join(f'{name}.tokens=characters' for name in sides)}, or leave data.unseen out"
         )
 
@@ -57,7 +54,7 @@ def _check_head(spec: Spec) -> None:
     if any(alone) and not all(alone):
         raise ValueError(
             f"head.kind={spec.head.kind}, objective.kind={spec.objective.kind} and decoder.kind={spec.decoder.kind} "
-            "do not go together: CTC is an encoder alone; set head.kind=ctc and leave the others out, or none of them"
+            "do not go together: CTC has no decoder; set head.kind=ctc and leave the others out, or set none of them"
         )
     if all(alone) and spec.data.tag_at == "decoder":
         raise ValueError(
@@ -65,21 +62,21 @@ def _check_head(spec: Spec) -> None:
         )
     if all(alone) and spec.train.select == "accuracy":
         raise ValueError(
-            "train.select=accuracy counts next symbols, and head.kind=ctc says none; choose exact, cer or loss"
+            "train.select=accuracy needs next-token predictions, and head.kind=ctc has none; choose exact, cer or loss"
         )
     if all(alone) and spec.train.members > 1:
         raise ValueError(
-            f"train.members={spec.train.members} choose each next symbol together, and head.kind=ctc says none; "
+            f"train.members={spec.train.members}, but CTC models (head.kind=ctc) cannot be combined in an ensemble; "
             "leave train.members out, or use head.kind=tokens"
         )
     idle = [name for name, part in (("bridge", Bridge()), ("feeding", Feeding())) if getattr(spec, name) != part]
     if all(alone) and idle:
-        what = f"{' and '.join(idle)} would do nothing with head.kind=ctc, which has no decoder"
-        raise ValueError(f"{what}; leave out what is set of {' and '.join(idle)}")
+        what = f"{' and '.join(idle)} has no effect with head.kind=ctc, which has no decoder"
+        raise ValueError(f"{what}; leave {' and '.join(idle)} out")
     unused = [f"search.{name}" for name in ("no_repeat", "length_penalty") if _differs(spec.search, name)]
     if all(alone) and unused:
         raise ValueError(
-            f"{' and '.join(unused)} cannot be followed with head.kind=ctc, which ranks outputs by their probability; "
+            f"{' and '.join(unused)} has no effect with head.kind=ctc, which ranks outputs by their probability; "
             "leave them out, or use head.kind=tokens"
         )
 
@@ -96,11 +93,11 @@ def _check_bridge(spec: Spec) -> None:
     if decoder.attention.score == "none" and (spec.bridge.kind == "zeros" or spec.bridge.give == "none"):
         raise ValueError(
             f"decoder.attention.score=none with bridge.kind={spec.bridge.kind}, bridge.give={spec.bridge.give} "
-            "leaves the decoder blind to the source; choose an attention score or another bridge"
+            "leaves the decoder without the source; choose an attention score or another bridge"
         )
     if spec.bridge.kind == "zeros" and spec.bridge.give == "every":
         raise ValueError(
-            "bridge.kind=zeros has nothing that bridge.give=every could give; "
+            "bridge.give=every has nothing to give with bridge.kind=zeros; "
             "choose another bridge.kind, or leave bridge.give out"
         )
     if spec.bridge.kind in ("last", "mean") and spec.encoder.width != decoder.width:
@@ -111,7 +108,7 @@ def _check_bridge(spec: Spec) -> None:
 
 
 def _check_attention(spec: Spec) -> None:
-    """Of a recurrent decoder."""
+    """Check the attention of a recurrent decoder."""
     if not isinstance(spec.decoder, RecurrentDecoder):
         return
     look, own, memory = spec.decoder.attention, spec.decoder.width, spec.encoder.width
@@ -136,8 +133,8 @@ def _check_attention(spec: Spec) -> None:
         )
     if look.weigh == "exact" and (look.score != "rbf" or look.project != "none"):
         raise ValueError(
-            f"decoder.attention.weigh=exact needs to know when query and key are equal, which decoder.attention.score="
-            f"{look.score} with decoder.attention.project={look.project} does not tell; set score=rbf and project=none"
+            f"decoder.attention.weigh=exact needs to see when query and key are equal, which decoder.attention.score="
+            f"{look.score} with decoder.attention.project={look.project} does not show; set score=rbf and project=none"
         )
 
 
@@ -146,7 +143,7 @@ def _check_no_attention(look: Attention) -> None:
     unused = [f"decoder.attention.{name}" for name in names if _differs(look, name)]
     if unused:
         raise ValueError(
-            f"decoder.attention.score=none makes {', '.join(unused)} mean nothing; leave it out, or choose a score"
+            f"decoder.attention.score=none leaves {', '.join(unused)} without effect; leave it out, or choose a score"
         )
 
 
@@ -171,13 +168,13 @@ def _check_positions(spec: Spec) -> None:
             )
     if positions == "sinusoid-concat" and min(_read_widths(spec)) < 4:
         raise ValueError(
-            f"embed.positions=sinusoid-concat keeps a quarter of each vector for the place, and width "
+            f"embed.positions=sinusoid-concat keeps a quarter of each vector for the position, and width "
             f"{min(_read_widths(spec))} leaves no room; choose a width of 4 or more"
         )
 
 
 def _read_widths(spec: Spec) -> list[int]:
-    """The widths of the vectors that encoder and decoder read."""
+    """Return the widths of the vectors that encoder and decoder read."""
     parts = (spec.encoder, spec.decoder)
     return [p.width if isinstance(p, Transformer) else spec.embed.width for p in parts if not isinstance(p, NoDecoder)]
 
@@ -192,6 +189,6 @@ def _check_feeding(spec: Spec) -> None:
         )
     if feeding.kind == "own" and feeding.token_dropout:
         raise ValueError(
-            "feeding.token_dropout hides right symbols, but with feeding.kind=own the decoder reads none; "
+            "feeding.token_dropout hides right tokens, but with feeding.kind=own the decoder reads none; "
             "leave one of them out"
         )

@@ -1,7 +1,7 @@
-"""Putting a `Spec` together: the autopilot's values, then a file's, then the command line's; later ones win.
+"""Composing a `Spec` from layers: the autopilot's values, then a file's, then the command line's; later ones win.
 
-A layer is a nested dictionary. `compose` merges layers, remembers where every value came from, and turns pydantic's
-complaints into errors that name the setting and the way out.
+A layer is a nested dictionary. `compose` merges layers, records where every value came from, and turns pydantic's
+errors into messages that name the setting and the way out.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ RENAMED_VALUES = {("data.unseen", "kin"): "nearest", ("train.select", "ter"): "t
 
 
 class Clash(UserError):
-    """Settings that are right each for itself but do not go together."""
+    """Settings that are valid one by one but do not go together."""
 
 
 @dataclass(frozen=True)
 class Composed:
-    """A spec and, for each dotted key, who said so: default, autopilot, file or flag."""
+    """A spec and, for each dotted key, its origin: default, autopilot, init, file or flag."""
 
     spec: Spec
     origins: dict[str, str]
@@ -55,7 +55,7 @@ def compose(*layers: tuple[str, Layer]) -> Composed:
             origins.pop(key, None)
         for key, value in flatten(layer):
             if value is None and origins.get(key) == "autopilot":
-                continue  # null leaves it open
+                continue  # null leaves it to the autopilot
             put(merged, key, value)
             origins[key] = name
     try:
@@ -66,7 +66,7 @@ def compose(*layers: tuple[str, Layer]) -> Composed:
 
 
 def read_file(path: str | Path) -> Layer:
-    """The settings in a YAML file."""
+    """Read the settings of a YAML file."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -81,18 +81,18 @@ def read_file(path: str | Path) -> Layer:
         raise UserError(
             f"not valid YAML: {' '.join(str(error).split())}",
             str(path),
-            "mend it; the spec.yaml of a run is a whole example",
+            "correct it; the spec.yaml of any run is an example",
         ) from None
     if not isinstance(layer, dict):
-        raise UserError("a settings file holds keys and values", str(path), "see `weft config show` for the shape")
+        raise UserError("a settings file must hold keys and values", str(path), "see `weft config show` for the shape")
     if isinstance(layer.get("train"), dict):
         layer["train"].pop("raced", None)  # runs of earlier versions: seconds that one run spent before training
-    # a branch left blank says nothing; `format` stands in every spec.yaml
+    # an empty branch sets nothing; `format` is in every spec.yaml
     return {name: value for name, value in layer.items() if value is not None and name != "format"}
 
 
 def read_overrides(items: Sequence[str], flag: str = "--set") -> Layer:
-    """`["decoder.cell=gru", "train.rate=1e-3"]` as a layer; `flag` is where they were given."""
+    """Parse `["decoder.cell=gru", "train.rate=1e-3"]` as a layer; `flag` is the option that they were given with."""
     layer: Layer = {}
     for item in items:
         key, equals, text = item.partition("=")
@@ -105,7 +105,7 @@ def read_overrides(items: Sequence[str], flag: str = "--set") -> Layer:
 
 
 def _value(text: str, where: str) -> Any:
-    """A YAML value; YAML 1.1 reads 1e-3 as text, which nobody means."""
+    """Parse a YAML value; 1e-3, which YAML 1.1 reads as text, is a number."""
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -125,14 +125,14 @@ def put(tree: Layer, key: str, value: Any) -> None:
     for name in path:
         below = tree.setdefault(name, {})
         if not isinstance(below, dict):
-            todo = f"leave {name}={below} out, and set what is in {name}: {name}.{leaf}={value}"
-            raise UserError(f"{name} is a group of settings, and is given as {below!r}", f"setting {key}", todo)
+            todo = f"leave {name}={below} out, and set a member of the group: {name}.{leaf}={value}"
+            raise UserError(f"{name} is a group of settings, but its value is {below!r}", f"setting {key}", todo)
         tree = below
     tree[leaf] = value
 
 
 def merge(*layers: Mapping[str, Any]) -> Layer:
-    """One nested dictionary of all, the later over the earlier."""
+    """Merge layers into one nested dictionary; later values win."""
     merged: Layer = {}
     for layer in layers:
         layer = _nested(dict(layer))
@@ -143,7 +143,7 @@ def merge(*layers: Mapping[str, Any]) -> Layer:
 
 
 def _drop_other_lengths(layer: Layer, merged: Layer) -> list[str]:
-    """How long to train is said once: what a layer says of it takes the place of all that was said before."""
+    """Let a layer that says how long to train replace what earlier layers said about it."""
     train, before = layer.get("train"), merged.get("train")
     if not isinstance(train, dict) or not isinstance(before, dict) or all(train.get(key) is None for key in LENGTHS):
         return []
@@ -154,7 +154,7 @@ def _drop_other_lengths(layer: Layer, merged: Layer) -> list[str]:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted keys and values of a nested dictionary."""
+    """Yield the dotted keys and values of a nested dictionary."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
             yield from flatten(value, f"{prefix}{name}.")
@@ -172,7 +172,7 @@ def _nested(layer: Layer) -> Layer:
 
 
 def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
-    """The family that a layer's keys ask for, if any: `decoder.cell` means recurrent, `heads` transformer."""
+    """Return the family that a layer's keys imply, if any: `decoder.cell` means recurrent, `heads` transformer."""
     part = layer.get(side)
     if not isinstance(part, Mapping):
         return None
@@ -189,7 +189,7 @@ def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
 
 
 def _with_kinds(layer: Layer, below: Layer) -> Layer:
-    """The layer with `kind` filled in, where its keys imply it and nothing below says it; CTC implies more."""
+    """Fill in `kind` where a layer's keys imply it and no layer below sets it; CTC implies more."""
     head = layer.get("head")
     if isinstance(head, dict) and head.get("kind") == "ctc":
         layer = {"objective": {}, "decoder": {}, **layer}
@@ -205,7 +205,7 @@ def _with_kinds(layer: Layer, below: Layer) -> Layer:
 
 
 def _drop_other_family(layer: Layer, merged: Layer, origins: dict[str, str]) -> None:
-    """When a layer changes a side's family, what the autopilot chose for the other family goes."""
+    """Drop what the autopilot chose for another family than the one that a layer asks for."""
     for side in ("encoder", "decoder"):
         part, below = layer.get(side), merged.get(side)
         if not isinstance(part, dict) or not isinstance(below, dict) or part.get("kind") in (None, below.get("kind")):
@@ -216,7 +216,7 @@ def _drop_other_family(layer: Layer, merged: Layer, origins: dict[str, str]) -> 
 
 
 def _readable(error: ValidationError, origins: Mapping[str, str]) -> UserError:
-    """Pydantic's first complaint in Weft's three parts."""
+    """Turn pydantic's first error into a message of three parts."""
     first = error.errors()[0]
     path = [str(p) for p in first["loc"] if p not in ("recurrent", "transformer", "none")]
     key, given = ".".join(path), first.get("input")
@@ -241,26 +241,26 @@ def _readable(error: ValidationError, origins: Mapping[str, str]) -> UserError:
 
 
 def _where(key: str, origins: Mapping[str, str]) -> str:
-    """`setting decoder.cell (from flag)`, or for a rule over several settings, who changed what."""
+    """`setting decoder.cell (from flag)`, or for a rule over several settings, those that were set."""
     if key in origins:
         return f"setting {key} (from {origins[key]})"
-    said = [f"{k} (from {o})" for k, o in origins.items() if k.startswith(key) and o in ("flag", "file")]
-    return "settings " + ", ".join(said[:6]) if said else f"setting {key or 'tree'}"
+    changed = [f"{k} (from {o})" for k, o in origins.items() if k.startswith(key) and o in ("flag", "file")]
+    return "settings " + ", ".join(changed[:6]) if changed else f"setting {key or 'tree'}"
 
 
 def _where_of(what: str, origins: Mapping[str, str]) -> str:
-    """Of a rule over several settings: who said those that it names (a group by itself means all of it)."""
+    """Name the origins of the settings that a rule is about (a group by itself means all of it)."""
     named = set(re.findall(r"[a-z_]+(?:\.[a-z_]+)*", what))
-    said = [
+    changed = [
         f"{key} (from {origin})"
         for key, origin in origins.items()
         if origin in ("flag", "file") and (key in named or key.split(".")[0] in named & {"bridge", "feeding"})
     ]
-    return "settings " + ", ".join(said) if said else _where("", origins)
+    return "settings " + ", ".join(changed) if changed else _where("", origins)
 
 
 def _family_of(path: Sequence[str], loc: Sequence[Any]) -> tuple[str, str] | None:
-    """A setting that another family of encoder or decoder has: what is wrong, and what to do."""
+    """Describe a setting that belongs to another family of encoder or decoder: what is wrong, and what to do."""
     side, kind = path[0], next((k for k in ("transformer", "recurrent", "none") if k in loc), None)
     if side not in ("encoder", "decoder") or kind is None or len(path) < 2:
         return None
@@ -279,7 +279,7 @@ def _choices(problem: Any) -> list[str]:
 
 
 def _fields(path: Sequence[str], loc: Sequence[Any]) -> list[str]:
-    """The names that a branch of the tree knows."""
+    """Return the names of a branch of the tree."""
     model: type[BaseModel] = Spec
     for name in path:
         below = _model_of(model, name, next((k for k in ("transformer", "none") if k in loc), "recurrent"))
@@ -290,7 +290,7 @@ def _fields(path: Sequence[str], loc: Sequence[Any]) -> list[str]:
 
 
 def _model_of(model: type[BaseModel], name: str, kind: str) -> type[BaseModel] | None:
-    """The model of a branch; of several families the one of that kind."""
+    """Return the model of a branch; of several families the one of that kind."""
     annotation = model.model_fields[name].annotation
     options = [m for m in (get_args(annotation) or (annotation,)) if isinstance(m, type) and issubclass(m, BaseModel)]
     wanted = [m for m in options if "kind" in m.model_fields and kind in get_args(m.model_fields["kind"].annotation)]

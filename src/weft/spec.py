@@ -276,10 +276,14 @@ class Train(Part):
     """The largest number of validation pairs that are decoded each time, evenly spread over all."""
     members: Annotated[int, Field(ge=1, le=64)] = 1
     """How many models are trained with different seeds and predict together; they share a time budget."""
+    side_by_side: Annotated[int, Field(ge=0, le=64)] = 0
+    """How many of these models are trained at the same time; 0: one per core."""
     reversed_members: bool = False
     """Every second member writes from the end (decoder.reverse); outputs that both directions find likely win."""
     seed: Annotated[int, Field(ge=0)] = 1
     """The seed of all random numbers."""
+    tensorboard: bool = False
+    """Also write the numbers of the log as TensorBoard events, into RUN/tensorboard."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """The device; auto: CUDA if there is one, else MPS, else the CPU."""
     precision: Literal["float32", "bfloat16"] = "float32"

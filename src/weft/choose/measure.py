@@ -13,7 +13,7 @@ from weft.core.machine import Speed
 from weft.core.pair import SPECIALS
 from weft.learn.effort import FLOPS_PER_WEIGHT, weights
 from weft.learn.objectives import OBJECTIVES
-from weft.learn.optimise import Average, adamw, shorten
+from weft.learn.optimise import Average, adamw, clip_gradient
 from weft.learn.world import pick_device
 from weft.nn.assemble import assemble
 from weft.nn.model import Model
@@ -75,7 +75,7 @@ def _train_briefly(spec: Spec, shape: BatchShape, seconds: float) -> float:
 
     def step() -> None:
         _backpropagate(model, batch, spec)
-        shorten(model, spec.train.clip)
+        clip_gradient(model, spec.train.clip)
         optimiser.step()
         average.update()
 

@@ -1,4 +1,4 @@
-"""What several commands share."""
+"""Functions that several commands share."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def set_on_bad_line(value: str | None) -> None:
 
 
 def on_bad_line() -> Literal["stop", "skip"] | None:
-    """What the user said; None where nothing."""
+    """Return what the user asked for; None for the default."""
     return cast(Literal["stop", "skip"] | None, _on_bad_line)
 
 
 def use_threads(count: int) -> None:
-    """That many cores at once. Torch reads the variable when it is loaded; if it is there already, it is told."""
+    """Use this many cores. Torch reads the variable when it is loaded; if it is loaded already, it is told."""
     os.environ["OMP_NUM_THREADS"] = str(count)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(count)
@@ -85,14 +85,14 @@ def complain(text: str, label: str = "error") -> None:
 
 
 def note_unseen(marks: set[str]) -> None:
-    """Tags and features that a run was never trained with: it answers all the same, but knows nothing of them."""
+    """Note tags and features that training never saw: the run predicts, but knows nothing about them."""
     if marks:
         shown = " ".join(sorted(marks)[:5]) + (" …" if len(marks) > 5 else "")
         complain(f"tags and features that training never saw: {len(marks):,}: {shown}", label="note")
 
 
 def write_line(text: str) -> None:
-    """A line of results to stdout; the end, without a word, when nobody reads any more (`weft predict … | head`)."""
+    """Write a line of results to stdout; exit quietly when nobody reads any more (`weft predict … | head`)."""
     try:
         sys.stdout.write(text + "\n")
     except BrokenPipeError:
@@ -113,7 +113,7 @@ def _nobody_reads() -> NoReturn:
 
 @contextmanager
 def progress(doing: str, total: int) -> Iterator[Callable[[int], None] | None]:
-    """A bar on stderr while something takes its time; nothing where stderr is no terminal."""
+    """Show a progress bar on stderr; nothing where stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -125,35 +125,36 @@ def progress(doing: str, total: int) -> Iterator[Callable[[int], None] | None]:
         yield lambda done: bar.update(task, advance=done)
 
 
-def place_of(error: Exception) -> str:
-    """The line of Weft's code that an unexpected error came from."""
-    trace, place = error.__traceback__, "unknown"
+def line_of(error: Exception) -> str:
+    """Return the line of Weft's code that an unexpected error came from."""
+    trace, line = error.__traceback__, "unknown"
     while trace is not None:
         file = Path(trace.tb_frame.f_code.co_filename)
         if "weft" in file.parts:
-            place = f"{file.name}:{trace.tb_lineno}"
+            line = f"{file.name}:{trace.tb_lineno}"
         trace = trace.tb_next
-    return place
+    return line
 
 
 def column(text: str | None) -> str | int | None:
-    """A column as the user gave it: a number, or a name."""
+    """Parse a column: a number, or a name."""
     return int(text) if text is not None and re.fullmatch(r"-?[0-9]+", text) else text
 
 
 def table(columns: list[str], rows: list[list[str]], words: bool = False) -> Any:
-    """A table for people; the first column to the left, the others (unless they hold words) to the right."""
+    """Return a table for people; columns but the first are right-aligned, unless they hold words."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=box.SIMPLE_HEAD)
-    for place, name in enumerate(columns):
-        least = max([len(row[0]) for row in rows], default=0) if place == 0 else None  # names can be copied
-        made.add_column(name, justify="left" if words or place == 0 else "right", min_width=least, overflow="fold")
+    grid = Table(box=box.SIMPLE_HEAD)
+    for number, name in enumerate(columns):
+        min_width = max([len(row[0]) for row in rows], default=0) if number == 0 else None  # names can be copied
+        justify: Any = "left" if words or number == 0 else "right"
+        grid.add_column(name, justify=justify, min_width=min_width, overflow="fold")
     for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
-    return made
+        grid.add_row(*(Text(cell) for cell in row))
+    return grid
 
 
 def show(*things: Any, width: int = WIDTH_OF_FILES) -> None:

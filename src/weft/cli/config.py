@@ -37,9 +37,9 @@ def show(
         from weft.runs.folder import RunFolder
 
         folder = RunFolder(what)
-        own, said = folder.read_spec().model_dump(mode="json"), folder.read_choices()["origins"]
+        own, recorded = folder.read_spec().model_dump(mode="json"), folder.read_choices()["origins"]
         composed = compose(("run", own), ("flag", read_overrides(set_ or [])))
-        origins = {key: said.get(key, "default") if o == "run" else o for key, o in composed.origins.items()}
+        origins = {key: recorded.get(key, "default") if o == "run" else o for key, o in composed.origins.items()}
     else:
         layers = [("file", read_file(what))] if what is not None else []
         composed = compose(*layers, ("flag", read_overrides(set_ or [])))
@@ -55,7 +55,7 @@ def show(
 
 
 def _of_transformers(known: set[str]) -> list[list[str]]:
-    """The settings that a Transformer has and a recurrence has not."""
+    """Return the rows of settings that only a Transformer has."""
     from weft.settings import compose, flatten
 
     kinds = {side: {"kind": "transformer"} for side in ("encoder", "decoder")}
@@ -92,13 +92,13 @@ def check(
             compose(("autopilot", {side: {"kind": "transformer"} for side in ("encoder", "decoder")}), *layers)
         except UserError:
             raise clash from None
-        typer.echo(f"{file}: every setting is known and they fit together in a Transformer, which running text gets")
+        typer.echo(f"{file}: the settings are valid for a Transformer, which the autopilot chooses for running text")
         return
-    typer.echo(f"{file}: every setting is known and they fit together")
+    typer.echo(f"{file}: the settings are valid")
 
 
 def explain(spec: Any, prefix: str = "") -> dict[str, str]:
-    """The text under each field, with the values it may have if they are listed, by dotted key."""
+    """Return the help of each setting, with its allowed values if they are listed, by dotted key."""
     from pydantic import BaseModel
 
     helps: dict[str, str] = {}
@@ -115,7 +115,7 @@ def explain(spec: Any, prefix: str = "") -> dict[str, str]:
 
 
 def _values(annotation: Any) -> list[str]:
-    """The names that a type lists."""
+    """Return the names that a type lists."""
     if get_origin(annotation) is Literal:
         return [str(value) for value in get_args(annotation)]
     return [value for part in get_args(annotation) for value in _values(part)]

@@ -41,7 +41,7 @@ def demo(
 
     data = out.with_name(f"{out.name}-data")
     if data.exists() and not (data / ABOUT).exists():
-        what = "this folder is there already, and the demo would write its dates into it"
+        what = "this folder exists already, and the demo would write its dates into it"
         raise UserError(what, str(data), "choose another --out, or remove the folder")
     if RunFolder(out).is_run and OWN.match(str(RunFolder(out).read_facts()["command"])):  # a demo of before
         shutil.rmtree(out)
@@ -53,7 +53,7 @@ def demo(
         write_tsv(part, data / f"{name}.tsv")
     counts = [len(part) for part in parts]
     common.show(
-        f"Learning to write dates as ISO 8601: {counts[0]:,} dates of ten languages to learn from, "
+        f"Learning to write dates as ISO 8601: {counts[0]:,} dates of ten languages to train on, "
         f"{counts[1]:,} to validate on, {counts[2]:,} of other days to test with.",
         f"By hand:  weft train {data}/train.tsv --valid {data}/valid.tsv --tag 3 --budget {budget}",
         "",
@@ -70,7 +70,7 @@ def demo(
             command=command_line(),
         )
     except Interrupted as stopped:
-        todo = f"go on with `weft train --out {out} --resume`; weft demo begins anew"
+        todo = f"resume it with `weft train --out {out} --resume`; weft demo starts again"
         raise Interrupted(stopped.what, stopped.where, todo) from stopped
     _show(run, parts[2])
 
@@ -78,9 +78,9 @@ def demo(
 def _show(run: Any, test: list[Any]) -> None:
     from weft.look.attention import heat_maps
 
-    found = run.evaluate(test)
+    scores = run.evaluate(test)
     chosen = [test[len(test) * i // SHOWN] for i in range(SHOWN)]
-    outputs = dict(zip(test, found.outputs))
+    outputs = dict(zip(test, scores.outputs))
     rows = [
         [
             "✓" if outputs[p] == p.target else "✗",
@@ -91,16 +91,16 @@ def _show(run: Any, test: list[Any]) -> None:
         ]
         for p in chosen
     ]
-    made = common.table(["", "locale", "written", "read as", "wanted"], rows, words=True)
+    table = common.table(["", "locale", "input", "output", "expected"], rows, words=True)
     picture = run.path / "attention.png"
     longest = sorted(chosen, key=lambda p: -len(p.source))[:2] + sorted(chosen, key=lambda p: len(p.source))[:2]
     heat_maps([(*run.predictor.alignment(p, outputs[p]), f"{p.tag}: {p.source}") for p in longest], picture)
     wrong = [p for p in test if outputs[p] != p.target]
-    common.show(made, f"exact on {found.n:,} dates of unseen days: {found['exact']:.2f} %")
+    common.show(table, f"exact on {scores.n:,} dates of unseen days: {scores['exact']:.2f} %")
     if wrong:
         common.show("wrong: " + "; ".join(f"{p.tag} {p.source} → {outputs[p]} ({p.target})" for p in wrong[:3]))
     common.show(
         "",
-        f"where it looked: {picture} · model card: {run.path / 'README.md'} · curves: {run.path / 'curves.png'}",
+        f"attention: {picture} · model card: {run.path / 'README.md'} · curves: {run.path / 'curves.png'}",
         f"next:  printf 'lundi 3 mars 1997\\tfr\\n' | weft predict {run.path}",
     )

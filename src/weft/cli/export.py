@@ -29,12 +29,12 @@ def export(
     from weft.api import load
     from weft.export import ctranslate2
     from weft.predict.engines import FOLDER
-    from weft.runs.folder import refuse_strangers
+    from weft.runs.folder import refuse_other_files
 
     if to != "ctranslate2":
         raise typer.BadParameter(f"'{to}' is not an engine that Weft exports to; it is ctranslate2", param_hint="--to")
     if out is not None:
-        refuse_strangers(out, ctranslate2.WRITTEN)
+        refuse_other_files(out, ctranslate2.WRITTEN)
     made = ctranslate2.export(load(run).predictor, run, out or run / FOLDER, format)
     size = sum(file.stat().st_size for file in made.iterdir() if file.is_file())
     common.show(f"{made} · {format} · {size / 1e6:.1f} MB")

@@ -43,7 +43,7 @@ app.add_typer(recipe_app, name="recipe")
 
 # typer carries a click of its own from some version on; its base error is found through what it does export
 CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-SPINS, SPINS_ALONE, LOOKS = 1000, 20_000, 3
+SPINS, SPINS_IDLE, SAMPLES = 1000, 20_000, 3
 INTERRUPTED = 130  # also what typer returns, which catches Ctrl-C itself
 
 
@@ -98,7 +98,7 @@ def weft(
 
 
 def hoist(arguments: list[str]) -> list[str]:
-    """The arguments with `--debug`, `--on-bad-line …` and `--threads …` first, wherever they stood."""
+    """Return the arguments with `--debug`, `--on-bad-line …` and `--threads …` first."""
     front: list[str] = []
     rest: list[str] = []
     waiting = iter(arguments)
@@ -115,27 +115,27 @@ def hoist(arguments: list[str]) -> list[str]:
 
 
 def spins(load: Path = Path("/proc/loadavg")) -> int:
-    """How often a thread that waits for another looks before it sleeps (docs/LOG.md, "Threads that wait").
+    """Return how long a waiting thread spins before it sleeps, for GOMP_SPINCOUNT (docs/LOG.md, "Threads that wait").
 
-    Waking up is slow, so on a machine of one's own it looks on; where others want the cores too, that would cost half
+    Waking up is slow, so on an idle machine threads spin longer; where others use the cores too, that would cost half
     of the speed.
     """
     try:
-        running = min(_running(load) for _ in range(LOOKS))  # what runs only for a moment does not count
+        running = min(_running(load) for _ in range(SAMPLES))  # what runs only for a moment does not count
     except (OSError, ValueError, IndexError):
         return SPINS
-    return SPINS_ALONE if running <= 1 else SPINS
+    return SPINS_IDLE if running <= 1 else SPINS
 
 
 def _running(load: Path) -> int:
-    """Threads that run or wait for a core now, this one among them."""
+    """Return the number of threads that run or wait for a core, this one among them."""
     time.sleep(0.001)
     return int(load.read_text(encoding="utf-8").split()[3].partition("/")[0])
 
 
 def main() -> NoReturn:
     arguments = hoist(sys.argv[1:])
-    os.environ.setdefault("GOMP_SPINCOUNT", str(spins()))  # must be said before torch is loaded
+    os.environ.setdefault("GOMP_SPINCOUNT", str(spins()))  # must be set before torch is loaded
     warnings.showwarning = lambda message, *_: common.complain(str(message), label="note")
     sys.exit(_run(arguments))
 
@@ -171,16 +171,18 @@ def _explain(error: Exception) -> int:
         return 2
     if isinstance(error, OSError):
         where = error.filename or "the system"
-        common.complain(f"{error.strerror or error}\n  where: {where}\n  to do: see to it, then try again")
+        common.complain(
+            f"{error.strerror or error}\n  where: {where}\n  to do: check the file or device, then try again"
+        )
         return 1
     what = f"Weft failed: {type(error).__name__}: {error}"
-    where = common.place_of(error)
+    where = common.line_of(error)
     common.complain(f"{what}\n  where: {where}\n  to do: run it again with --debug and report what it shows")
     return 1
 
 
 def _usage(error: Any) -> str:
-    """A mistake on the command line, in three parts."""
+    """Describe a mistake on the command line, in three parts."""
     command = error.ctx.command_path if error.ctx is not None else "weft"
     message = error.format_message().rstrip(".")
     return f"{message[:1].lower()}{message[1:]}\n  where: the command line\n  to do: see {command} --help"

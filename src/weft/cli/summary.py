@@ -1,4 +1,4 @@
-"""What a person sees when training is over: the score, the time, where everything is, and what to type next."""
+"""What a person sees when training is over: the scores, the time, where everything is, and what to do next."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from weft.runs.log import LogFile
 from weft.runs.report import clock, worth_telling
 
 
-def of_all(final: dict[str, Any]) -> str:
-    """`450 validation pairs`, or `158 of 450 …` when the time was not enough for all."""
-    part = final["pairs"] < final.get("of", 0)
-    return f"{final['pairs']:,} of {final['of']:,} validation pairs" if part else f"{final['pairs']:,} validation pairs"
+def scored_pairs(final: dict[str, Any]) -> str:
+    """`450 validation pairs`, or `a sample of 158 of the 450 validation pairs` when time was short."""
+    if final["pairs"] < final.get("of", 0):
+        return f"a sample of {final['pairs']:,} of the {final['of']:,} validation pairs"
+    return f"{final['pairs']:,} validation pair{'' if final['pairs'] == 1 else 's'}"
 
 
 def summarise(run: Run) -> None:
+    """Show the scores of a finished run, what it took, and what to do next."""
     final = LogFile(run.folder.log).last()
-    rows = [list(scored) for scored in worth_telling(final).items()]
+    rows = [list(row) for row in worth_telling(final).items()]
     rows.append(["loss", f"{final['loss']:.3f}" if final.get("loss") is not None else "—"])
     models = final.get("models", 1)
-    which = f"best of step {final['step']:,}" if models == 1 else f"{models} models together"
-    title = f"{run.path}: {of_all(final)}, {final['search']}, {which}"
+    which = f"checkpoint of step {final['step']:,}" if models == 1 else f"ensemble of {models} models"
+    title = f"{run.path}: {scored_pairs(final)}, {final['search']}, {which}"
     common.show(title, common.table(["metric", "value"], rows))
     common.show(
         f"trained {clock(final['seconds'])}, {_steps([final['steps'], *final.get('steps_of_others', [])])}, "
@@ -35,14 +37,14 @@ def summarise(run: Run) -> None:
 
 
 def _steps(each: list[int]) -> str:
-    """Of one model, or of the least and the most trained of several."""
+    """Return the steps of one model, or the fewest and the most of several."""
     least, most = min(each), max(each)
     return f"{most:,} steps" if len(each) == 1 else f"{least:,} to {most:,} steps each"
 
 
 def _limit(final: dict[str, Any]) -> list[str]:
-    """Where the time went, and what set the pace."""
-    if "limit" not in final:  # a run of an older Weft
+    """Return where the time went, and what limited the speed."""
+    if "limit" not in final:  # a run of an earlier version
         return []
     spent = ", ".join(f"{name} {share:.0%}" for name, share in final["spent"].items() if share >= 0.005)
     return [f"time: {spent}", f"what limits it: {final['limit']}"]

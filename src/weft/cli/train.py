@@ -57,8 +57,8 @@ def train(
 
     [bold]Examples[/]
       weft train words.tsv --valid dev.tsv --budget 5m
-      weft train train.en:train.de --valid val.en:val.de --budget 20m --out en-de
-      weft train forms.tsv --features 3 --set decoder.cell=gru --set train.dropout=0.3
+      weft train train.en:train.de --valid val.en:val.de --out en-de
+      weft train forms.tsv --features 3 --set decoder.cell=gru
       weft train --out en-de --resume
       torchrun --nproc-per-node 2 -m weft train words.tsv --epochs 30
 
@@ -94,7 +94,7 @@ def train(
 
 
 def is_first_process() -> bool:
-    """Under torchrun only the first process speaks."""
+    """Return whether this process reports; of torchrun's processes only the first does."""
     import os
 
     return os.environ.get("RANK", "0") == "0"

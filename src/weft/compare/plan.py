@@ -19,7 +19,8 @@ from weft.compare.variants import Variant, Vary
 from weft.core.errors import UserError
 from weft.data.pairs import fingerprint
 from weft.data.prepare import Prepared
-from weft.runs.job import Job, asked_for, files_of, learn_tokenisers, speed_for
+from weft.runs.job import Job, files_of, requested_spec, speed_for
+from weft.runs.ready import learn_tokenisers
 from weft.score.metrics import table_of, with_current_names
 from weft.settings import Clash, Layer, flatten, merge, put
 from weft.spec import Spec
@@ -45,7 +46,7 @@ class Asked:
 
     def prepare(self, progress: Any = None) -> Prepared:
         """The data; mistakes in the settings are told before they are read."""
-        asked = asked_for(Job(file_layer=self.file_layer, flag_layer=self.flag_layer))
+        asked = requested_spec(Job(file_layer=self.file_layer, flag_layer=self.flag_layer))
         return Prepared(files_of(asked.data, self.pairs, self.valid), progress=progress)
 
     def identity(self, prepared: Prepared) -> dict[str, Any]:
@@ -132,7 +133,7 @@ def make_plan(asked: Asked, prepared: Prepared) -> Plan:
     flags = asked.flag_layer
     if asked.tokens is not None:  # until the tokenisers are known
         flags = merge(flags, {"train": {"epochs": 1.0}})
-    speed = speed_for(asked_for(Job(file_layer=asked.file_layer, flag_layer=flags)))
+    speed = speed_for(requested_spec(Job(file_layer=asked.file_layer, flag_layer=flags)))
     base = find_base(prepared.survey, speed, asked.file_layer, flags, asked.variants)
     _refuse_other_symbols(base, asked.variants)
     cells = [_settled(variant, base) for variant in asked.variants]

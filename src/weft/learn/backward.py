@@ -1,7 +1,7 @@
-"""The gradients of a batch, in memory that does not grow with rows times symbols.
+"""The gradients of a batch, in memory that does not grow with rows times vocabulary.
 
-The head goes over some rows at a time, so that the scores over all symbols are never all there. Its gradients are
-collected in copies of what it reads, and then handed down through the rest of the model in one go.
+The head processes a few rows at a time, so that the scores over the whole vocabulary are never in memory for all rows.
+Its gradients are collected for its inputs, and then passed down through the rest of the model at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.nn.model import Model
 
 
 class Backward:
-    """Fills a model's gradients with those of its objective."""
+    """Computes the gradients of a model's objective."""
 
     def __init__(
         self, model: Model, objective: Callable[[Emission, Batch], Loss], precision: str, device: torch.device
@@ -27,7 +27,7 @@ class Backward:
         self._half = torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16")
 
     def __call__(self, batch: Batch, count: Tensor) -> Tensor:
-        """Gradients of the loss over `count`; the loss's sum."""
+        """Compute the gradients of the loss divided by `count`; return the sum of the loss."""
         with self._half:
             states, memory = self.model.decode(batch)
         ends, source = [], memory.states.detach()

@@ -36,22 +36,22 @@ def checked_seconds(seconds: float, where: str) -> float:
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds, steps or epochs: exactly one of them; with seconds, the most epochs that count, if not 0."""
+    """Seconds, steps or epochs: exactly one of them; with seconds, also the most epochs, if not 0."""
 
     seconds: float | None = None
     steps: int | None = None
     epochs: float | None = None
-    most_epochs: float = 0.0
+    max_epochs: float = 0.0
 
     def share(self, step: int, epochs: float, seconds: float) -> float:
-        """How much is spent, at most 1."""
+        """Return the share that is spent, at most 1."""
         if self.steps is not None:
             return min(1.0, step / self.steps)
         if self.epochs is not None:
             return min(1.0, epochs / self.epochs)
         assert self.seconds is not None
-        passed = epochs / self.most_epochs if self.most_epochs else 0.0
-        return min(1.0, max(seconds / self.seconds, passed))
+        by_epochs = epochs / self.max_epochs if self.max_epochs else 0.0
+        return min(1.0, max(seconds / self.seconds, by_epochs))
 
     @property
     def by_clock(self) -> bool:
@@ -59,7 +59,7 @@ class Budget:
 
 
 def rate_at(share: float, schedule: str, warmup: float) -> float:
-    """The learning rate at a share of the budget, as a factor: up in a line, then down to (almost) nothing."""
+    """Return the factor of the learning rate at a share of the budget: a linear warm-up, then down to almost 0."""
     if share < warmup:
         return max(share, 1e-3 * warmup) / warmup
     rest = (share - warmup) / (1 - warmup)

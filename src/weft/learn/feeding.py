@@ -1,8 +1,8 @@
-"""What the decoder reads in training: the right symbols, its own output, or a coin's choice between them per symbol.
+"""What the decoder reads in training: the right tokens, its own output, or a random choice between them per token.
 
-Its own output is found by stepping through the sequence without gradients; then training goes over what was read all
-at once, with gradients. That is the same as feeding while stepping, because no gradient passes through a choice of
-symbols; only dropout is drawn anew. END in the middle is read like any symbol and does not end the loss.
+Its own output is computed step by step without gradients; then training runs over what was read all at once, with
+gradients. That equals feeding while stepping, because no gradient passes through a choice of tokens; only dropout is
+drawn anew. END in the middle is read like any token and does not end the loss.
 """
 
 # B batch · T target length
@@ -47,26 +47,26 @@ SCHEDULES: dict[str, Schedule] = {
 
 @dataclass(frozen=True)
 class Feeding:
-    """Turns a batch into one whose `given` is what the decoder shall read at this share of the training time."""
+    """Replaces `given` of a batch by what the decoder reads at this share of the training time."""
 
     kind: str = "teacher"
     schedule: str = "linear"
     least: float = 0.0
     token_dropout: float = 0.0
 
-    def right(self, share: float) -> float:
-        """The share of right symbols among those read (Bengio 2015)."""
+    def teacher_share(self, share: float) -> float:
+        """Return the probability that the decoder reads the right token (scheduled sampling, Bengio 2015)."""
         if self.kind == "scheduled":
             return max(self.least, min(1.0, SCHEDULES[self.schedule](share)))
         return 0.0 if self.kind == "own" else 1.0
 
     def __call__(self, model: Stepper[Any], batch: Batch, share: float) -> Batch:
-        given, right = batch.given, self.right(share)
+        given, teacher = batch.given, self.teacher_share(share)
         if self.token_dropout:
             hidden = _coins(given, self.token_dropout) & (given != START)
             given = given.masked_fill(hidden & batch.target_mask, UNKNOWN)
-        if right < 1:
-            given = _own(model, replace(batch, given=given), _coins(given, 1 - right))
+        if teacher < 1:
+            given = _own(model, replace(batch, given=given), _coins(given, 1 - teacher))
         return replace(batch, given=given)
 
 
@@ -76,16 +76,16 @@ def _coins(like: Tensor, probability: float) -> Tensor:
 
 @torch.no_grad()
 def _own(model: Stepper[Any], batch: Batch, own: Tensor) -> Tensor:
-    """`given`, with the model's own best symbol of the step before wherever `own` is True; START stays."""
-    going, y, read = model.begin(batch.source, batch.source_mask), batch.given[:, 0], [batch.given[:, 0]]
-    for place in range(1, batch.given.shape[1]):
-        log_probs, going = model.advance(y, going)
-        y = torch.where(own[:, place], _best(log_probs), batch.given[:, place])
+    """Return `given` with the model's own best token of the step before wherever `own` is True; START stays."""
+    state, y, read = model.begin(batch.source, batch.source_mask), batch.given[:, 0], [batch.given[:, 0]]
+    for step in range(1, batch.given.shape[1]):
+        log_probs, state = model.advance(y, state)
+        y = torch.where(own[:, step], _best(log_probs), batch.given[:, step])
         read.append(y)
     return torch.stack(read, dim=1).masked_fill(~batch.target_mask, PAD)
 
 
 def _best(log_probs: Tensor) -> Tensor:
-    """The most probable symbol; PAD and START are never written, whatever a model says that has learned nothing."""
+    """Return the most probable token; PAD and START are never written, even by an untrained model."""
     never = torch.tensor([PAD, START], device=log_probs.device)
     return log_probs.index_fill(-1, never, -math.inf).argmax(-1)

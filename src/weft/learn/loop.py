@@ -27,8 +27,9 @@ from weft.learn.checkpoint import Checkpoint
 from weft.learn.effort import Effort, share_of_speed
 from weft.learn.feeding import Feeding
 from weft.learn.objectives import OBJECTIVES
-from weft.learn.optimise import Average, adamw, put_rate, shorten
+from weft.learn.optimise import Average, adamw, clip_gradient, set_rate
 from weft.learn.progress import Progress, Window
+from weft.learn.selection import improves
 from weft.learn.signals import Signals
 from weft.learn.snapshot import Snapshots
 from weft.learn.validate import Evaluation, Validator
@@ -41,7 +42,8 @@ from weft.spec import Spec
 REPORTS = 100  # reports in a run
 SAVE_SECONDS = 120.0  # at least one checkpoint in so many
 EVALUATION_SHARE = 0.15  # of a wall-clock budget, at most, for evaluations
-FINAL_EVALUATIONS = 4.0  # what the end costs, in evaluations: one more, and the best decoded by beam
+FINAL_SHARE = 0.1  # of a wall-clock budget, at most, for the final scores
+BEAM_COST = 3.0  # time of decoding by beam, in multiples of greedy decoding
 
 
 class _Stopped(Exception):
@@ -49,18 +51,18 @@ class _Stopped(Exception):
 
 
 def epoch_of(corpus: Corpus, spec: Spec, number: int) -> Plan:
-    """The batches of one pass over the data, as the settings have it."""
+    """Return the batches of one epoch, as the settings have it."""
     aligned, train = spec.objective.kind == "ctc", spec.train
     return corpus.epoch(number, train.batch_tokens, train.seed, aligned=aligned, repeat_power=spec.data.repeat_power)
 
 
-def passes_to_epochs(corpus: Corpus, spec: Spec) -> float:
-    """How many epochs have as many rows as the corpus: more than one where frequent sources are evened out."""
+def epochs_per_pass(corpus: Corpus, spec: Spec) -> float:
+    """Return how many epochs have as many rows as the corpus: more than one where data.repeat_power thins them."""
     return 1.0 if spec.data.repeat_power == 1 else corpus.pairs / max(1, len(epoch_of(corpus, spec, 0).rows))
 
 
 class NotFinite(Exception):
-    """The loss or its gradient is not a number any more."""
+    """The loss or its gradient is NaN or infinite."""
 
 
 class Trainer:
@@ -77,11 +79,14 @@ class Trainer:
         log: Log,
         world: World,
         reporter: Reporter,
+        models: int = 1,
     ) -> None:
+        """`validator` has all validation pairs; the run that is scored at the end has so many `models`."""
         self.spec, self.model, self.corpus, self.world, self.reporter = spec, model, corpus, world, reporter
         self.validator, self._greedy = validator.part(spec.train.valid_pairs), greedy
-        most = spec.train.max_epochs * passes_to_epochs(corpus, spec) if spec.train.max_epochs else 0.0
-        self.budget = Budget(spec.train.budget_seconds, spec.train.steps, spec.train.epochs, most)
+        self._all_pairs, self._models = len(validator.pairs), models
+        max_epochs = spec.train.max_epochs * epochs_per_pass(corpus, spec) if spec.train.max_epochs else 0.0
+        self.budget = Budget(spec.train.budget_seconds, spec.train.steps, spec.train.epochs, max_epochs)
         objective = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
         self.backward = Backward(model, objective, spec.train.precision, world.device)
         self.feeding = Feeding(**spec.feeding.model_dump(exclude={"noise"}))
@@ -108,13 +113,13 @@ class Trainer:
     # the loop -------------------------------------------------------------------------------------------------------
 
     def run(self, after_evaluation: Callable[[], None]) -> Progress:
-        """Train to the end of the budget; returns how far it came. Interrupted and non-finite runs raise, saved."""
+        """Train to the end of the budget; return the progress. Interrupted and diverged runs are saved, and raise."""
         self.model.train()
         self._mark = self._saved_at = time.monotonic()
         with self.signals.caught():
             try:
                 while not self._over():
-                    if self.world.any(self.signals.came):
+                    if self.world.any(self.signals.received):
                         self._interrupted()
                     if self._evaluation_due():
                         self._evaluate(after_evaluation)
@@ -138,12 +143,17 @@ class Trainer:
         return self.budget.share(self.progress.step, self._epochs(), seconds)
 
     def _reserve(self) -> float:
-        """Seconds of a wall-clock budget kept for the last evaluations."""
+        """Return the seconds of a wall-clock budget that are kept for the last evaluation and the final scores."""
         assert self.budget.seconds is not None
-        expected = FINAL_EVALUATIONS * self.progress.evaluation_seconds
         if self.progress.evaluated_step < 0:
-            expected = 0.05 * self.budget.seconds
-        return min(expected, 0.2 * self.budget.seconds)
+            return 0.05 * self.budget.seconds
+        final = min(self.final_seconds(self._all_pairs), FINAL_SHARE * self.budget.seconds)
+        return min(self.progress.evaluation_seconds + final, 0.2 * self.budget.seconds)
+
+    def final_seconds(self, pairs: int) -> float:
+        """Estimate how long the run's models take to decode so many validation pairs by beam."""
+        each = self.progress.evaluation_seconds / max(1, len(self.validator.pairs))
+        return BEAM_COST * self._models * each * pairs
 
     def _over(self) -> bool:
         return self.share >= 1 or self.progress.stopped_early
@@ -158,7 +168,7 @@ class Trainer:
         return self._plan
 
     def _tick(self) -> None:
-        """Bring the time spent up to date; the first process's clock counts for all."""
+        """Update the time spent; the clock of the first process counts for all."""
         now = time.monotonic()
         self.progress.seconds += now - self._mark
         self._mark = now
@@ -176,11 +186,11 @@ class Trainer:
     def _step(self) -> None:
         rows = self._epoch_plan()[self.progress.place]
         rate = self.spec.train.rate * rate_at(self.share, self.spec.train.schedule, self.spec.train.warmup)
-        put_rate(self.optimiser, rate)
+        set_rate(self.optimiser, rate)
         self._tick()  # what an evaluation or a save took is not the step's
         before = self.progress.seconds
         total, count = self._gradients(rows)
-        gradient = float(shorten(self.model, self.spec.train.clip))
+        gradient = float(clip_gradient(self.model, self.spec.train.clip))
         if not math.isfinite(total) or not math.isfinite(gradient):
             raise NotFinite(f"the loss is {total / max(1, count)}, its gradient {gradient}")
         self.optimiser.step()
@@ -192,17 +202,17 @@ class Trainer:
         self.progress.spent["steps"] = self.progress.spent.get("steps", 0.0) + taken
 
     def _gradients(self, rows: npt.NDArray[Any]) -> tuple[float, int]:
-        """Fill the gradients with those of the mean loss over the whole batch; the loss's sum and count."""
+        """Compute the gradients of the mean loss over the whole batch; return the sum of the loss and its count."""
         self.optimiser.zero_grad(set_to_none=True)
-        mine = rows[self.world.rank :: self.world.size]
+        own_rows = rows[self.world.rank :: self.world.size]
         with self._spending("batches"):
-            batch = self.corpus.batch(mine).to(self.world.device) if len(mine) else None
+            batch = self.corpus.batch(own_rows).to(self.world.device) if len(own_rows) else None
         if batch is not None:
             operations = self.effort.operations(batch)
             self.progress.window.operations += operations
             self.progress.operations += operations
-        own = batch.target_mask.sum() if batch is not None else torch.zeros((), device=self.world.device).long()
-        count = self.world.sum(own.clone())
+        tokens = batch.target_mask.sum() if batch is not None else torch.zeros((), device=self.world.device).long()
+        count = self.world.sum(tokens.clone())
         total = torch.zeros((), device=self.world.device)
         if batch is not None:
             if isinstance(self.model, Seq2Seq):
@@ -221,11 +231,11 @@ class Trainer:
     # reports and evaluations ----------------------------------------------------------------------------------------
 
     def _report_if_due(self) -> None:
-        passed = int(self.share * REPORTS)
-        if passed <= self.progress.reports or not self.progress.window.steps:
+        due = int(self.share * REPORTS)
+        if due <= self.progress.reports or not self.progress.window.steps:
             return
         window, self.progress.window = self.progress.window, Window()
-        self.progress.reports = passed
+        self.progress.reports = due
         share = self.share
         line = {
             "kind": "report",
@@ -254,17 +264,17 @@ class Trainer:
         return since >= self.progress.evaluation_seconds / EVALUATION_SHARE
 
     def _evaluate(self, after_evaluation: Callable[[], None]) -> None:
-        """Validate with the averaged weights, note the best, log, and save."""
+        """Validate with the averaged weights, note whether they are the best, log, and save."""
         began = time.monotonic()
-        found = self.world.agree(self._validated() if self.world.first else None)
-        if found is None:
+        evaluation = self.world.agree(self._validated() if self.world.first else None)
+        if evaluation is None:
             raise _Stopped
-        self._judge(found)
+        self._compare_with_best(evaluation)
         self._tick()
-        line = self._evaluation_line(found)
+        line = self._evaluation_line(evaluation)
         if self.world.first:
             self.log.write(line)
-            self.reporter.evaluation(line, found.examples(self.validator.pairs))
+            self.reporter.evaluation(line, evaluation.examples(self.validator.pairs))
         self._save()
         if self.world.first:
             after_evaluation()
@@ -274,7 +284,7 @@ class Trainer:
 
     def _validated(self) -> Evaluation | None:
         def tick(_: int) -> None:
-            if self.signals.came:
+            if self.signals.received:
                 raise _Stopped
 
         try:
@@ -283,35 +293,35 @@ class Trainer:
         except _Stopped:
             return None
 
-    def _judge(self, found: Evaluation) -> None:
-        """Is it the best so far, and is there patience left?"""
+    def _compare_with_best(self, evaluation: Evaluation) -> None:
+        """Note whether it is the best so far, and whether to stop early."""
         progress, metric = self.progress, self.spec.train.select
         progress.evaluated_step = progress.step
         progress.evaluations = int(self.share * self.spec.train.evaluations)
-        score, loss, table = found.metrics[metric], found.metrics["loss"], table_of()
-        draw = score == progress.best_score and table["loss"].is_better(loss, progress.best_loss)
-        if table[metric].is_better(score, progress.best_score) or draw or progress.best_step < 0:
+        score, loss, table = evaluation.metrics[metric], evaluation.metrics["loss"], table_of()
+        better = improves(table[metric], table["loss"], score, loss, progress.best_score, progress.best_loss)
+        if better or progress.best_step < 0:
             progress.best_step, progress.best_score, progress.best_loss, progress.stale = progress.step, score, loss, 0
         else:
             progress.stale += 1
         patience = self.spec.train.patience
         progress.stopped_early = bool(patience) and progress.stale >= patience
 
-    def _evaluation_line(self, found: Evaluation) -> dict[str, Any]:
+    def _evaluation_line(self, evaluation: Evaluation) -> dict[str, Any]:
         progress, metric = self.progress, self.spec.train.select
         return {
             "kind": "evaluation",
             "step": progress.step,
             "epoch": round(self._epochs(), 4),
-            **found.metrics,
-            "pairs": found.pairs,
+            **evaluation.metrics,
+            "pairs": evaluation.pairs,
             "metric": metric,
-            "score": found.metrics[metric],
+            "score": evaluation.metrics[metric],
             "best": progress.best_step == progress.step,
             "best_score": progress.best_score,
             "seconds": round(progress.seconds, 2),
             "share": round(self.share, 4),
-            "examples": [[e.source, e.wanted, e.output] for e in found.examples(self.validator.pairs)],
+            "examples": [[e.source, e.wanted, e.output] for e in evaluation.examples(self.validator.pairs)],
         }
 
     # saving and stopping --------------------------------------------------------------------------------------------
@@ -333,7 +343,7 @@ class Trainer:
     def _interrupted(self) -> None:
         self._save()
         raise Interrupted(
-            f"stopped at step {self.progress.step:,} as asked; everything is saved",
+            f"stopped at step {self.progress.step:,}; everything is saved",
             str(self._snapshots.path),
             "go on with --resume",
         )

@@ -1,4 +1,4 @@
-"""What is minimised: an Emission and a Batch to a sum and a count."""
+"""Training objectives: from an Emission and a Batch to a sum and a count."""
 
 # B batch · S source length · T target length · V symbols
 
@@ -18,14 +18,14 @@ from weft.core.pair import PAD
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """−log p(wanted), with probability ε spread over all symbols (torch's formula), summed over real places."""
+    """−log p(wanted), with probability ε spread over all symbols (torch's formula), summed over real positions."""
 
     smoothing: float = 0.0
 
     def __call__(self, emission: Emission, batch: Batch) -> Loss:
         logits, wanted = emission.logits.flatten(0, 1), batch.wanted.flatten()
         if logits.requires_grad and native.reaches(logits):
-            total = _AtOnce.apply(logits, wanted, self.smoothing)  # type: ignore[no-untyped-call]
+            total = _FusedCrossEntropy.apply(logits, wanted, self.smoothing)  # type: ignore[no-untyped-call]
         else:
             total = cross_entropy(
                 logits.float(), wanted, ignore_index=PAD, reduction="sum", label_smoothing=self.smoothing
@@ -33,8 +33,8 @@ class CrossEntropy:
         return Loss(total, batch.target_mask.sum())
 
 
-class _AtOnce(torch.autograd.Function):
-    """Cross-entropy whose gradient is made on the way forward, while the scores are at hand."""
+class _FusedCrossEntropy(torch.autograd.Function):
+    """Cross-entropy whose gradient is computed in the forward pass, while the scores are in cache."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
@@ -45,14 +45,14 @@ class _AtOnce(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, of_total: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad_total: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
-        return gradient * of_total.to(gradient.dtype), None, None
+        return gradient * grad_total.to(gradient.dtype), None, None
 
 
 @dataclass(frozen=True)
 class Ctc:
-    """−log Σ p(alignment) over all alignments of the target with the source's places; PAD is the blank (Graves 2006).
+    """−log Σ p(alignment) over all alignments of a target with its source's positions; PAD is the blank (Graves 2006).
 
     With smoothing ε, (1 − ε) of that and ε of the mean −log p over all symbols at every place. A target that cannot be
     aligned, because it needs more places than its source has, adds nothing to the sum and nothing to the count.

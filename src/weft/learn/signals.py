@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a flag that the loop looks at between steps; a second one stops at once."""
+"""SIGINT and SIGTERM as a flag that the loop checks between steps; a second one stops at once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from types import FrameType
 
 class Signals:
     def __init__(self) -> None:
-        self.came = False
+        self.received = False
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """Inside, the first signal sets `came`. Outside the main thread nothing is caught."""
+        """Inside, the first signal sets `received`. Outside the main thread nothing is caught."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -29,6 +29,6 @@ class Signals:
                 signal.signal(kind, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.came:
+        if self.received:
             raise KeyboardInterrupt
-        self.came = True
+        self.received = True

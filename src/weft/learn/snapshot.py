@@ -1,4 +1,4 @@
-"""Between live training and a checkpoint: taking everything out as tensors, and putting it back bit by bit."""
+"""Between training and a checkpoint: take everything out as tensors, and put it back exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 def random_state(device: torch.device) -> Tensor:
-    """This process's random states, as bytes: the CPU's, and the CUDA device's where there is one."""
+    """Return the random states of this process as bytes: the CPU's, and the CUDA device's if there is one."""
     states = [torch.get_rng_state()]
     if device.type == "cuda":
         states.append(torch.cuda.get_rng_state(device))
@@ -37,7 +37,7 @@ def _put_random_state(state: Tensor, device: torch.device) -> None:
 def take(
     model: nn.Module, optimiser: torch.optim.Optimizer, average: Average, random: list[Tensor], progress: Progress
 ) -> Checkpoint:
-    """Everything a run is at this moment. `weights` are what predicts: the averages, if there are any."""
+    """Return everything that a run is at this moment. `weights` are what predicts: the averages, if there are any."""
     raw = {name: p.detach().cpu() for name, p in model.named_parameters()}
     weights = dict(zip(raw, (a.cpu() for a in average.weights))) if average.weights else raw
     rest: dict[str, Tensor] = {f"random.{rank}": state for rank, state in enumerate(random)}
@@ -55,7 +55,7 @@ def take(
 
 
 def put(saved: Checkpoint, model: nn.Module, optimiser: torch.optim.Optimizer, average: Average, world: World) -> None:
-    """Make everything as it was when the checkpoint was taken."""
+    """Restore everything as it was when the checkpoint was taken."""
     put_weights(saved.weights, model)
     if average.weights:
         for averaged, parameter in zip(average.weights, model.parameters()):
@@ -74,12 +74,12 @@ def put(saved: Checkpoint, model: nn.Module, optimiser: torch.optim.Optimizer, a
 
 
 def put_weights(weights: dict[str, Tensor], model: nn.Module) -> None:
-    """Give a model saved weights; they must fit by name and shape."""
+    """Load saved weights into a model; they must fit by name and shape."""
     wanted = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    wrong = [name for name, shape in wanted.items() if name not in weights or tuple(weights[name].shape) != shape]
-    if wrong:
+    misfits = [name for name, shape in wanted.items() if name not in weights or tuple(weights[name].shape) != shape]
+    if misfits:
         raise UserError(
-            f"the weights do not fit the settings: {', '.join(wrong[:3])}",
+            f"the weights do not fit the settings: {', '.join(misfits[:3])}",
             "checkpoint and spec.yaml",
             "use the settings that the weights were trained with, and the Weft that trained them",
         )
@@ -89,14 +89,14 @@ def put_weights(weights: dict[str, Tensor], model: nn.Module) -> None:
 
 
 class Snapshots:
-    """Saving into a run folder: the links, and which checkpoints stay (the last two, and the best as of each)."""
+    """Saves into a run folder; keeps the last two checkpoints and the best as of each, and sets the links."""
 
     def __init__(self, path: Path, writes: bool) -> None:
         self.path, self._writes = path, writes
-        self._stay: list[tuple[int, int]] = []  # (step, the best step as of then), newest last
+        self._kept: list[tuple[int, int]] = []  # (step, best step as of then), newest last
 
     def restored(self, progress: Progress) -> None:
-        """A run goes on from a checkpoint: later ones, if any, are damaged; the links are set right."""
+        """Set the links after a run was restored; later checkpoints, if any, are damaged."""
         if self._writes:
             self._remember(progress)
 
@@ -105,8 +105,8 @@ class Snapshots:
         self._remember(taken.progress)
 
     def _remember(self, progress: Progress) -> None:
-        self._stay = [*(s for s in self._stay if s[0] < progress.step), (progress.step, progress.best_step)][-2:]
+        self._kept = [*(s for s in self._kept if s[0] < progress.step), (progress.step, progress.best_step)][-2:]
         checkpoint.point(self.path, "last", progress.step)
         if progress.best_step >= 0:
             checkpoint.point(self.path, "best", progress.best_step)
-        checkpoint.prune(self.path / checkpoint.FOLDER, {step for pair in self._stay for step in pair})
+        checkpoint.prune(self.path / checkpoint.FOLDER, {step for pair in self._kept for step in pair})

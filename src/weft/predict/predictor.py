@@ -21,14 +21,14 @@ from weft.core.pair import UNKNOWN, Pair
 from weft.core.trace import trace
 from weft.data.text.tokens import Tokeniser, encode_pairs, marks_of
 from weft.data.text.unseen import UnknownShare
-from weft.learn import checkpoint, snapshot
+from weft.learn import snapshot
 from weft.learn.model import model_of
 from weft.learn.validate import Evaluation, Validator
 from weft.learn.world import pick_device
 from weft.nn.model import Aligned, Seq2Seq
 from weft.nn.packed import pack
 from weft.predict.directions import Choir, both_ways, choirs
-from weft.runs.folder import RunFolder
+from weft.runs.folder import RunFolder, best_weights
 from weft.score.metrics import table_of
 from weft.search.decode import Plan, asked_once, decode
 from weft.search.rules import Rules
@@ -277,25 +277,3 @@ def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "
         )
     rules = Rules(target.first, forced, search.no_repeat, tuple(target.joining(prefix)) if prefix else ())
     return Plan(**settings, nbest=nbest, rules=rules)
-
-
-def best_weights(folder: RunFolder) -> dict[str, torch.Tensor]:
-    """The weights that `best` leads to; if they are damaged, those of the newest whole checkpoint, with a warning."""
-    best = folder.path / "best"
-    newest = [folder.checkpoints / checkpoint.name_of(step) for step in reversed(checkpoint.steps(folder.checkpoints))]
-    damage = ""
-    for path in ([best.resolve()] if best.exists() else []) + newest:
-        try:
-            weights = checkpoint.load(path, weights_only=True).weights
-        except checkpoint.Damaged as reason:
-            damage = damage or f"{path} is damaged: {reason}"
-            continue
-        if damage:
-            warnings.warn(f"checkpoint {damage}; {path.name} is used instead", stacklevel=2)
-        return weights
-    if damage:
-        todo = "train again, or restore the folder from a copy"
-        raise UserError(f"no checkpoint of this run is whole: {damage}", str(folder.checkpoints), todo)
-    raise UserError(
-        "this run has no checkpoint yet", str(folder.path), "let it train, or go on with `weft train --resume`"
-    )

@@ -10,7 +10,7 @@ from weft.compare.rank import HOW
 from weft.core.errors import UserError, did_you_mean
 from weft.recipes.book import RECIPES
 from weft.recipes.study import Options, Recipe, Study
-from weft.runs.folder import RunFolder, refuse_strangers
+from weft.runs.folder import RunFolder, refuse_other_files
 
 PAGE = "README.md"
 AS_IT_IS = "This was seen with the recipe's own budget and seeds; the figures above were made with others."
@@ -51,7 +51,7 @@ def _check_folder(recipe: Recipe, folder: Path) -> None:
     page = folder / PAGE
     theirs = page.is_file() and page.read_text(encoding="utf-8", errors="replace").split("\n")[0] != _title(recipe)
     own = {"data", f"{recipe.name}.png", *(study.name for study in recipe.studies)}
-    refuse_strangers(folder, own if theirs else own | {PAGE})
+    refuse_other_files(folder, own if theirs else own | {PAGE})
 
 
 def _shown(study: Study, compared: Compared) -> list[str]:

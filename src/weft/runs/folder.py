@@ -1,4 +1,4 @@
-"""The run folder: what is in it, who may write to it, and whether it fits what is asked."""
+"""The run folder: its files, its lock, and how they are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ import json
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import yaml
+from torch import Tensor
 
 from weft.core.errors import UserError
 from weft.data.text.tokens import Tokeniser, from_json
+from weft.learn import checkpoint
 from weft.settings import compose, flatten
 from weft.spec import Spec
 
 FORMAT = 1
 TOKENISERS = ("source.json", "target.json")
-OWN = {"lock", "choices.json", "data.json", *TOKENISERS}  # what a start that was killed may leave
+REPLACEABLE = {"lock", "choices.json", "data.json", *TOKENISERS}  # files that a killed start may have left
 
 
 class RunFolder:
-    """Paths and small files of one run."""
+    """The paths and small files of one run."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -40,34 +43,34 @@ class RunFolder:
         return self.spec_file.is_file()
 
     def member(self, number: int) -> RunFolder:
-        """The folder of another model of the run: from 2, as the first is the run itself."""
+        """Return the folder of another model of the run, from number 2: the first is the run itself."""
         return RunFolder(self.path / "members" / str(number))
 
     def trained_members(self) -> list[RunFolder]:
-        """Those that have something to predict with, and are not left out."""
-        found = (self.path / "members").glob("*/checkpoints/step-*")
-        members = [self.member(number) for number in sorted({int(path.parent.parent.name) for path in found})]
+        """Return the members that have a checkpoint and are not left out of the ensemble."""
+        checkpoints = (self.path / "members").glob("*/checkpoints/step-*")
+        members = [self.member(number) for number in sorted({int(path.parent.parent.name) for path in checkpoints})]
         return [member for member in members if not member.left_out.exists()]
 
     @property
     def left_out(self) -> Path:
-        """Of a model of a run: there if it is not to predict with the others, with the reason."""
+        """The file that says why this member does not predict with the others."""
         return self.path / "left-out.txt"
 
     @property
-    def astray(self) -> Path:
-        """Of a model of a run: there if it could not be trained to the end, with the reason."""
-        return self.path / "astray.txt"
+    def diverged(self) -> Path:
+        """The file that says why this member could not be trained to the end."""
+        return self.path / "diverged.txt"
 
     def check_free(self) -> None:
-        """Refuse a folder that is in use for something else."""
+        """Refuse a folder that holds something else."""
         if self.is_run:
-            todo = "add --resume to go on with it, or choose another --out"
+            todo = "add --resume to continue it, or choose another --out"
             raise UserError("this folder holds a run already", str(self.path), todo)
         if self.checkpoints.exists():
             todo = "restore spec.yaml from a copy, or choose another --out"
             raise UserError("this folder holds a run whose spec.yaml is missing", str(self.path), todo)
-        refuse_strangers(self.path, OWN)
+        refuse_other_files(self.path, REPLACEABLE)
 
     def create(self) -> None:
         self.check_free()
@@ -77,7 +80,7 @@ class RunFolder:
             raise _unusable(self.path, error) from None
 
     def give_up(self) -> None:
-        """A start that failed before its first checkpoint leaves the folder free for another try."""
+        """Free the folder for another try, after a start that failed before its first checkpoint."""
         if not any(self.checkpoints.glob("step-*")):
             for path in (self.checkpoints, self.path / "members"):
                 shutil.rmtree(path, ignore_errors=True)
@@ -85,13 +88,13 @@ class RunFolder:
                 path.unlink(missing_ok=True)
 
     def explain(self, error: Exception) -> None:
-        """Say it in three parts, if training ended because of its files."""
+        """Raise an error in three parts if training ended because of its files."""
         if not self.path.exists():
-            what = "the run folder was removed while training went on"
-            raise UserError(what, str(self.path), "train again, and keep the folder until it is done") from error
+            what = "the run folder was removed during training"
+            raise UserError(what, str(self.path), "train again, and keep the folder until training is done") from error
         if isinstance(error, OSError):
-            what = f"a file that training needs cannot be used any more: {error.strerror or error}"
-            todo = "see to the file, its folder and the disk, then go on with --resume"
+            what = f"training cannot use a file any more: {error.strerror or error}"
+            todo = "check the file, its folder and the disk, then go on with --resume"
             raise UserError(what, str(error.filename or self.path), todo) from error
 
     def need_run(self) -> None:
@@ -104,9 +107,9 @@ class RunFolder:
 
     @contextmanager
     def locked(self, patience: float = 0.0) -> Iterator[None]:
-        """Nobody else trains in this folder meanwhile; the lock ends with the process, however that ends.
+        """Lock the folder, so that no other process trains in it; the lock ends with the process, however that ends.
 
-        `patience`: the seconds in which one that has it may finish.
+        Wait `patience` seconds for a process that holds it.
         """
         try:
             file = (self.path / "lock").open("a+")
@@ -170,13 +173,13 @@ class RunFolder:
             if not path.is_file():
                 raise UserError("a tokeniser of this run is missing", str(path), todo)
             content = path.read_bytes()
-            if name in sums and sums[name] != _sum(content):  # runs of an older Weft have no sums
-                raise UserError("a tokeniser of this run does not fit its checksum: it is damaged", str(path), todo)
+            if name in sums and sums[name] != _sum(content):  # runs of earlier versions have no checksums
+                raise UserError("a tokeniser of this run is damaged: its checksum does not match", str(path), todo)
             sides.append(from_json(content, str(path)))
         return sides[0], sides[1]
 
     def write_facts(self, facts: Mapping[str, Any]) -> None:
-        """What the data were: fingerprints and counts; and the sums of the tokenisers, which are there already."""
+        """Write what the data were (fingerprints and counts), and the checksums of the tokenisers, written before."""
         sums = {name: _sum((self.path / name).read_bytes()) for name in TOKENISERS}
         self.write("data.json", json.dumps({**facts, "sums": sums}, indent=1, ensure_ascii=False) + "\n")
 
@@ -190,11 +193,11 @@ class RunFolder:
         return content
 
     def known_facts(self) -> dict[str, Any]:
-        """The facts, or none: a run can predict without them."""
+        """Return the facts, or none: a run can predict without them."""
         return self.read_facts() if self.facts_file.exists() else {}
 
     def write(self, name: str, text: str) -> None:
-        """Whole or not at all."""
+        """Write a file whole or not at all."""
         aside = self.path / f".{name}.part"
         with aside.open("w", encoding="utf-8") as file:
             file.write(text)
@@ -215,18 +218,18 @@ def _without_race(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "train": train}
 
 
-def refuse_strangers(path: Path, own: Collection[str]) -> None:
-    """Refuse a folder to write to that holds more than what is ours to write over."""
+def refuse_other_files(path: Path, own: Collection[str]) -> None:
+    """Refuse an output folder that holds other files than those that may be overwritten."""
     if path.exists() and not path.is_dir():
         raise UserError("the output folder is a file", str(path), "choose another --out")
     try:
-        strangers = sorted(p.name for p in path.iterdir() if p.name not in own and not p.name.endswith(".part"))
+        others = sorted(p.name for p in path.iterdir() if p.name not in own and not p.name.endswith(".part"))
     except FileNotFoundError:
         return
     except OSError as error:
         raise _unusable(path, error) from None
-    if strangers:
-        what = f"the output folder is not empty (it holds {', '.join(strangers[:3])})"
+    if others:
+        what = f"the output folder is not empty (it holds {', '.join(others[:3])})"
         raise UserError(what, str(path), "choose a new or empty folder for --out")
 
 
@@ -257,3 +260,25 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     before, after = dict(flatten(old)), dict(flatten(new))
     keys = [*before, *(k for k in after if k not in before)]
     return [f"{k}: {before.get(k)} → {after.get(k)}" for k in keys if before.get(k) != after.get(k)]
+
+
+def best_weights(folder: RunFolder) -> dict[str, Tensor]:
+    """Return the weights that `best` links to; if damaged, those of the newest whole checkpoint, with a warning."""
+    best = folder.path / "best"
+    newest = [folder.checkpoints / checkpoint.name_of(step) for step in reversed(checkpoint.steps(folder.checkpoints))]
+    damage = ""
+    for path in ([best.resolve()] if best.exists() else []) + newest:
+        try:
+            weights = checkpoint.load(path, weights_only=True).weights
+        except checkpoint.Damaged as reason:
+            damage = damage or f"{path} is damaged: {reason}"
+            continue
+        if damage:
+            warnings.warn(f"checkpoint {damage}; {path.name} is used instead", stacklevel=2)
+        return weights
+    if damage:
+        todo = "train again, or restore the folder from a copy"
+        raise UserError(f"no checkpoint of this run is whole: {damage}", str(folder.checkpoints), todo)
+    raise UserError(
+        "this run has no checkpoint yet", str(folder.path), "let it train, or go on with `weft train --resume`"
+    )

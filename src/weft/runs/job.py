@@ -1,28 +1,28 @@
-"""What the user asked for, and what comes of it before anything is written."""
+"""What the user asks `weft train` for, and what follows from it before any data are read."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain, takewhile
 from pathlib import Path
 
 from weft.choose import DEFAULT_BUDGET_SECONDS, Choices
 from weft.choose.measure import estimated, measured
 from weft.choose.throughput import Throughput
+from weft.core.errors import UserError
 from weft.core.machine import Speed, matrix_speed
-from weft.data.corpus import Corpus
 from weft.data.files import sides
 from weft.data.pairs import Columns
-from weft.data.prepare import Files, Prepared
-from weft.data.text.tokens import Tokeniser
+from weft.data.prepare import Files
 from weft.settings import Clash, Layer, compose, flatten, merge
 from weft.spec import Data, Spec
 
 
 @dataclass(frozen=True)
 class Job:
-    """What the user asked for."""
+    """One call of `weft train`."""
 
     pairs: tuple[str, ...] = ()
     valid: tuple[str, ...] = ()
@@ -35,23 +35,15 @@ class Job:
     chosen: Choices | None = None  # what the autopilot chose already, for runs that share its choices
 
 
-@dataclass(frozen=True)
-class Ready:
-    """Everything a trainer needs."""
+def requested_spec(job: Job) -> Spec:
+    """Return the settings that the user asks for, so that mistakes are told before data are read.
 
-    spec: Spec
-    source: Tokeniser
-    target: Tokeniser
-    corpus: Corpus
-    prepared: Prepared
-
-
-def asked_for(job: Job) -> Spec:
-    """What the user asks for, so that mistakes are told before data are read; `data` and `train` are final in it."""
+    `data` and `train` are final in it; the autopilot chooses the rest.
+    """
     layers = ("file", job.file_layer), ("flag", job.flag_layer)
     try:
         return compose(*layers).spec
-    except Clash:  # with what the autopilot chooses they may go together; if not, it is told then
+    except Clash:  # they may go together with what the autopilot chooses; if not, that is told then
         final = ("data.", "train.")
         return compose(*((name, {k: v for k, v in flatten(tree) if k.startswith(final)}) for name, tree in layers)).spec
 
@@ -101,7 +93,19 @@ def pace_for(asked: Spec) -> Throughput | None:
     return measured(asked.train.budget_seconds or DEFAULT_BUDGET_SECONDS, estimated(speed))
 
 
-def learn_tokenisers(prepared: Prepared, spec: Spec) -> tuple[Tokeniser, Tokeniser]:
-    sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
-    source, target = prepared.tokenisers(sides[0], sides[1], spec.embed.shared, spec.data.tag_at, spec.data.unseen)
-    return source, target.written(spec.backward)
+def default_out(job: Job) -> Path:
+    """Return `pairs-run` for pairs.tsv, in the current folder; with a number where that holds another run.
+
+    With --resume it is the last of them.
+    """
+    if not job.pairs:
+        if job.resume:
+            raise UserError("--resume needs --out RUN", "--resume", "name the run: weft train --out RUN --resume")
+        raise UserError("no pairs are given", "PAIRS", "name a pairs file: weft train pairs.tsv")
+    stem = Path(sides(job.pairs[0])[0]).name.split(".")[0] or "stdin"
+    first = Path(f"{'stdin' if job.pairs[0] == '-' else stem}-run")
+    numbered = (Path(f"{first}-{n}") for n in range(2, 10_000))
+    taken = list(takewhile(Path.exists, chain([first], numbered)))
+    if job.resume:
+        return taken[-1] if taken else first
+    return Path(f"{first}-{len(taken) + 1}") if taken else first

@@ -12,7 +12,7 @@ from weft.score.metrics import with_current_names
 
 
 class LogFile:
-    """log.jsonl: one line a report or evaluation, cut back to a known length when a run resumes."""
+    """One line per report or evaluation, cut back to a known length when a run resumes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,22 +30,26 @@ class LogFile:
             os.truncate(self.path, length)
 
     def last(self) -> dict[str, Any]:
-        """The last line, or nothing where it is cut off."""
+        """Return the last line, or an empty one where it is cut off."""
         texts = self._texts()
         return (_parsed(texts[-1]) if texts else None) or {}
 
     def lines(self) -> list[dict[str, Any]]:
-        """Every whole line; one that a killed process left half written is passed over."""
+        """Return every whole line, without one that a killed process left half written."""
         return [line for text in self._texts() if (line := _parsed(text)) is not None]
 
+    def evaluations(self) -> list[dict[str, Any]]:
+        """Return the lines that tell of evaluations."""
+        return [line for line in self.lines() if line["kind"] == "evaluation"]
+
     def _texts(self) -> list[str]:
-        """Only a line feed ends a line: texts may hold other signs that end one elsewhere."""
+        """Split at line feeds alone: texts may hold other characters that end a line elsewhere."""
         text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
         return [line for line in text.split("\n") if line]
 
 
 def finite(value: Any) -> Any:
-    """The same with null for what is no number: JSON knows no NaN."""
+    """Return the value with null for NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -6,48 +6,51 @@ second core, so models train side by side, each in its own process; the cores, a
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from weft.core.errors import WeftError
+from weft.core.errors import Diverged
 from weft.core.reporting import Example, Reporter
+from weft.learn.loop import Trainer
 from weft.learn.world import World
+from weft.runs.fit import fit
 from weft.runs.folder import RunFolder
 from weft.runs.log import LogFile
+from weft.runs.ready import Ready
 from weft.spec import Spec
 
-LAGS, LAGS_BY = 1.5, 0.05  # times the best model's loss, and nats a symbol above it: such a one only spoils the others
-SEEDS_APART = 1000  # so that runs with neighbouring seeds share no model
-PATIENCE = 120.0  # seconds that a process has to save itself when it is asked to stop
+LAG_FACTOR, LAG_NATS = 1.5, 0.05  # a model whose loss is so many times, and so much, above the best one's is left out
+SEED_STEP = 1000  # between the seeds of models, so that runs with neighbouring seeds share none
+SAVE_SECONDS = 120.0  # that a process has to save itself when it is asked to stop
 
 
-def side_by_side(spec: Spec, world: World) -> int:
-    """How many models train at once: one a core, and one alone on a GPU or among torchrun's processes."""
+def with_side_by_side(spec: Spec, world: World) -> Spec:
+    """Fix how many models train at once: one per core, and one on a GPU or among torchrun's processes."""
     alone = world.size > 1 or world.device.type != "cpu"
-    return 1 if alone else min(spec.train.members, torch.get_num_threads())
-
-
-def spec_of(spec: Spec, number: int, at_once: int) -> Spec:
-    """The settings of one model: its seed, its share of a budget of time, and which way it writes."""
     train = spec.train
-    rounds = -(-train.members // at_once)
-    seconds = None if train.budget_seconds is None else train.budget_seconds / rounds
-    own = {"members": 1, "seed": train.seed + SEEDS_APART * (number - 1), "budget_seconds": seconds}
+    count = 1 if alone else min(train.members, train.side_by_side or torch.get_num_threads())
+    return spec.model_copy(update={"train": train.model_copy(update={"side_by_side": count})})
+
+
+def member_spec(spec: Spec, number: int) -> Spec:
+    """Return the settings of one model: its seed, its share of a budget of time, and which way it writes."""
+    train = spec.train
+    rounds = -(-train.members // max(1, train.side_by_side))
+    changes = {
+        "members": 1,
+        "side_by_side": 0,
+        "reversed_members": False,
+        "seed": train.seed + SEED_STEP * (number - 1),
+        "budget_seconds": None if train.budget_seconds is None else train.budget_seconds / rounds,
+    }
     turned = train.reversed_members and number % 2 == 0
     decoder = spec.decoder.model_copy(update={"reverse": not spec.backward}) if turned else spec.decoder
-    one = train.model_copy(update={**own, "reversed_members": False})
-    return spec.model_copy(update={"train": one, "decoder": decoder})
+    return spec.model_copy(update={"train": train.model_copy(update=changes), "decoder": decoder})
 
 
 @dataclass(frozen=True)
@@ -58,15 +61,16 @@ class Share:
     threads: int
 
 
-def shares(members: int, at_once: int) -> list[Share]:
-    """The first share is for the process that speaks to the user."""
-    threads = max(1, torch.get_num_threads() // at_once)
-    return [Share(tuple(range(first, members + 1, at_once)), threads) for first in range(1, at_once + 1)]
+def shares(members: int, side_by_side: int) -> list[Share]:
+    """Divide models and threads among processes; the first share is for the process that speaks to the user."""
+    threads = max(1, torch.get_num_threads() // side_by_side)
+    firsts = range(1, side_by_side + 1)
+    return [Share(tuple(range(first, members + 1, side_by_side)), threads) for first in firsts]
 
 
 @contextmanager
 def using_threads(count: int) -> Iterator[None]:
-    """So many inside, and as many as before afterwards."""
+    """Use this many threads inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -75,92 +79,74 @@ def using_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class Beside:
-    """Processes that train the other shares meanwhile. They end with this one, however that ends, and save first."""
+def make_members(ready: Ready, folder: RunFolder) -> None:
+    """Make the folders of the other models, each a run of its own, and encode what reversed ones learn from."""
+    for number in range(2, ready.spec.train.members + 1):
+        member = folder.member(number)
+        if not member.is_run:
+            own = ready.member(member_spec(ready.spec, number))
+            member.create()
+            member.write_tokenisers(own.source, own.target)
+            member.write_facts({**folder.read_facts(), "folder": str(member.path)})
+            member.write_spec(own.spec, folder.read_choices()["origins"], [])
 
-    def __init__(self, folder: RunFolder, others: Sequence[Share], pairs: Sequence[str]) -> None:
-        self._folder, self._others, self._pairs = folder, others, pairs
-        self._running: list[tuple[subprocess.Popen[str], Any]] = []
 
-    def __enter__(self) -> Beside:
-        for share in self._others:
-            order = {"run": str(self._folder.path), "numbers": share.numbers, "pairs": list(self._pairs)}
-            said = tempfile.TemporaryFile("w+", encoding="utf-8")  # read when the process ends
-            process = subprocess.Popen(
-                [sys.executable, "-m", "weft.runs.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=said,
-                text=True,
-                env={**os.environ, "OMP_NUM_THREADS": str(share.threads)},
-                start_new_session=True,  # Ctrl-C reaches this process, which passes it on once
-            )
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(order) + "\n")
-            process.stdin.flush()  # and stays open: when it closes, this process is gone
-            self._running.append((process, said))
-        return self
-
-    def wait(self) -> None:
-        """Until all are done."""
-        for process, said in self._running:
-            if process.wait():
-                said.seek(0)
-                last = said.read().strip() or f"it ended with {process.returncode}"
-                what = f"a model that was trained beside the first could not be finished: {last}"
-                raise WeftError(what, str(self._folder.path / "members"), "go on with --resume")
-
-    def __exit__(self, *problem: object) -> None:
-        for process, _ in self._running:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        for process, said in self._running:
+def train_share(
+    ready: Ready, folder: RunFolder, numbers: Sequence[int], world: World, reporter: Reporter
+) -> list[Trainer]:
+    """Train some models of a run, one after the other. One that diverges is marked; the first one's error is raised."""
+    trainers = []
+    for done, number in enumerate(numbers):
+        if done:
+            reporter.note(f"now model {number}")
+        member = folder.member(number) if number > 1 else folder
+        spec = member.read_spec() if number > 1 else member_spec(ready.spec, 1)
+        progress = ShareReporter(reporter, done, len(numbers), spec.train.budget_seconds)
+        own_lock = member.locked(SAVE_SECONDS) if number > 1 and world.first else nullcontext()
+        with own_lock:
+            member.diverged.unlink(missing_ok=True)
             try:
-                process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
-            said.close()
+                trainers.append(fit(ready.member(spec), member, progress, world, ready.spec.train.members))
+            except Diverged as error:
+                if number == 1:
+                    raise
+                member.write(member.diverged.name, f"{error.what}\n")  # the process that speaks to the user tells
+    return trainers
 
 
-def evaluations(folder: RunFolder) -> list[dict[str, Any]]:
-    return [line for line in LogFile(folder.log).lines() if line["kind"] == "evaluation"]
+def report_diverged(folder: RunFolder, members: int, note: Callable[[str], None]) -> None:
+    """Tell of the models that diverged."""
+    for number in range(2, members + 1):
+        if (path := folder.member(number).diverged).exists():
+            reason = path.read_text(encoding="utf-8").strip()
+            note(f"model {number} diverged, and is kept as it was at its best: {reason}")
 
 
-def leave_out_those_behind(folder: RunFolder, members: int, note: Callable[[str], None]) -> None:
-    """Models that have learned far less than the best, as where the machine became slow, do not predict with it."""
+def exclude_lagging(folder: RunFolder, members: int, note: Callable[[str], None]) -> None:
+    """Exclude models that learned far less than the best one, as on a machine that became slow, from predicting."""
     losses = {number: _best_loss(folder.member(number)) for number in range(2, members + 1)}
     best = min(_best_loss(folder), *losses.values())
     for number, loss in losses.items():
         mark = folder.member(number).left_out
-        if loss > LAGS * best and loss > best + LAGS_BY:
+        if loss > LAG_FACTOR * best and loss > best + LAG_NATS:
             reason = f"its validation loss is {loss:.3f}, the best model's {best:.3f}"
             folder.member(number).write(mark.name, f"{reason}\n")
-            note(f"model {number} is left out of what predicts together: {reason}")
+            note(f"model {number} is left out of the ensemble: {reason}")
         else:
             mark.unlink(missing_ok=True)
 
 
-def tell_of_those_astray(folder: RunFolder, members: int, note: Callable[[str], None]) -> None:
-    for number in range(2, members + 1):
-        if (path := folder.member(number).astray).exists():
-            reason = path.read_text(encoding="utf-8").strip()
-            note(f"model {number} went astray, and stays as it was at its best: {reason}")
-
-
 def _best_loss(folder: RunFolder) -> float:
-    """Of the weights that are kept; infinite where there are none."""
-    kept = [line["loss"] for line in evaluations(folder) if line["best"] and line["loss"] is not None]
-    return kept[-1] if kept else math.inf
+    """Return the loss of the weights that are kept; infinity where there are none."""
+    losses = [line["loss"] for line in LogFile(folder.log).evaluations() if line["best"] and line["loss"] is not None]
+    return losses[-1] if losses else math.inf
 
 
-class Among:
-    """Tells of one model's training as a part of the whole run's."""
+class ShareReporter:
+    """Reports the training of one model as a part of a share's."""
 
-    def __init__(self, reporter: Reporter, done: int, rounds: int, seconds: float | None) -> None:
-        self._reporter, self._done, self._rounds, self._seconds = reporter, done, rounds, seconds
+    def __init__(self, reporter: Reporter, done: int, count: int, seconds: float | None) -> None:
+        self._reporter, self._done, self._count, self._seconds = reporter, done, count, seconds
 
     def note(self, text: str) -> None:
         self._reporter.note(text)
@@ -171,9 +157,9 @@ class Among:
     def report(self, line: dict[str, Any]) -> None:
         left = line["left"]
         if left is not None:
-            later = self._rounds - self._done - 1
+            later = self._count - self._done - 1
             left += later * (self._seconds or left / max(1e-9, 1 - line["share"]))
-        share = (self._done + line["share"]) / self._rounds
+        share = (self._done + line["share"]) / self._count
         self._reporter.report({**line, "share": share, "left": left})
 
     def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a model that is to be trained fits into the memory of the machine, told before it is made."""
+"""Memory: whether a model fits into the machine's, checked before it is built, and what to do where a batch did not."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from weft.spec import Spec
 BYTES = 20  # of memory for each parameter: itself, its gradient, two moments and the running average
 
 
-def check_room(make: Callable[[], nn.Module], spec: Spec, device: torch.device) -> None:
-    """Refuse a model that cannot fit even if nothing else is in memory. (Batches need room, too: this is the least.)"""
+def check_memory_fits(make: Callable[[], nn.Module], spec: Spec, device: torch.device) -> None:
+    """Refuse a model that cannot fit even if nothing else is in memory (batches need memory, too)."""
     with torch.device("meta"):  # shapes without numbers
         parameters = sum(p.numel() for p in make().parameters())
     needed, there = parameters * BYTES, _memory(device)
@@ -30,20 +30,20 @@ def check_room(make: Callable[[], nn.Module], spec: Spec, device: torch.device) 
         )
 
 
-def explain_room(error: Exception, spec: Spec) -> None:
-    """Say it in three parts, if training ended because a batch did not fit."""
-    said = str(error).lower()
-    if isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate memory" in said):
+def explain_out_of_memory(error: Exception, spec: Spec) -> None:
+    """Raise an error in three parts if training ended because a batch did not fit."""
+    message = str(error).lower()
+    if isinstance(error, RuntimeError) and ("out of memory" in message or "can't allocate memory" in message):
         tokens = spec.train.batch_tokens
         raise WeftError(
-            f"the memory is not enough to learn from {tokens:,} symbols at a time",
+            f"there is not enough memory for batches of {tokens:,} tokens",
             f"setting train.batch_tokens={tokens}",
             f"lower it: --set train.batch_tokens={max(16, tokens // 2)}",
         ) from error
 
 
 def _memory(device: torch.device) -> int:
-    """The bytes that the device has, used or not."""
+    """Return the bytes that the device has, used or not."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

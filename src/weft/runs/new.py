@@ -1,4 +1,4 @@
-"""A new run: its data are looked at, its settings chosen, and what it is is written down."""
+"""Starting a run: survey its data, choose its settings, and write them down."""
 
 from __future__ import annotations
 
@@ -13,51 +13,62 @@ from weft.core.reporting import Reporter
 from weft.data.batches import too_long
 from weft.data.corpus import Corpus
 from weft.data.prepare import Prepared
+from weft.learn.world import World
 from weft.runs.folder import RunFolder
-from weft.runs.init import check_init, inherited
-from weft.runs.job import Job, Ready, absolute, data_layer, files_of, learn_tokenisers, pace_for, speed_for
+from weft.runs.init import inherited, init_tokenisers
+from weft.runs.job import Job, absolute, data_layer, files_of, pace_for, speed_for
+from weft.runs.members import with_side_by_side
+from weft.runs.ready import Ready, learn_tokenisers
 from weft.settings import Composed, compose, merge
-from weft.spec import Data, Spec, Train
+from weft.spec import Spec, Train
 
 
-def start(job: Job, asked: Spec, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
-    """Look at the data, choose, and write down what the run is."""
-    prepared = Prepared(files_of(asked.data, pairs, job.valid), progress=reporter.stage)
-    of_init = inherited(job.init, asked.data) if job.init else {}
-    given = merge(of_init, job.file_layer, job.flag_layer)
-    chosen = job.chosen or choose(prepared.survey, given, speed_for(asked), pace_for(asked))
-    layers = (("autopilot", chosen.layer), ("init", of_init), ("file", job.file_layer), ("flag", job.flag_layer))
-    composed = compose(*layers, ("flag", data_layer(job)))
-    _check_train(composed.spec.train)
+def start(
+    job: Job, requested: Spec, folder: RunFolder, pairs: Sequence[str], world: World, reporter: Reporter
+) -> Ready:
+    """Survey the data, let the autopilot choose, and write the run down."""
+    prepared = Prepared(files_of(requested.data, pairs, job.valid), progress=reporter.stage)
+    chosen, composed = _settle(job, requested, prepared)
+    spec = with_side_by_side(composed.spec, world) if composed.spec.train.members > 1 else composed.spec
+    _check_train(spec.train)
     if job.init:
-        source, target = RunFolder(job.init).read_tokenisers()
-        check_init(composed.spec.data, prepared, source, target, job.init, reporter)
-        target = target.written(composed.spec.backward)
+        source, target = init_tokenisers(job.init, spec, prepared, reporter)
     else:
-        source, target = learn_tokenisers(prepared, composed.spec)
-    corpus = prepared.corpus(source, target, composed.spec.data.augmented)
-    _say_notes(prepared, corpus, composed.spec, reporter)
+        source, target = learn_tokenisers(prepared, spec)
+    ready = Ready.of(spec, source, target, prepared)
+    _report_notes(ready, reporter)
     folder.create()
     with folder.locked():
         folder.write_tokenisers(source, target)
-        folder.write_facts(_facts(job, folder, prepared, composed.spec.data))
-        folder.write_spec(composed.spec, composed.origins, chosen.reasons)
-    _say_choices(chosen, composed, reporter)
-    return Ready(composed.spec, source, target, corpus, prepared)
+        folder.write_facts(_facts(job, folder, ready))
+        folder.write_spec(spec, composed.origins, chosen.reasons)
+    _report_choices(chosen, composed, reporter)
+    return ready
+
+
+def _settle(job: Job, requested: Spec, prepared: Prepared) -> tuple[Choices, Composed]:
+    """Let the autopilot choose what nobody has set, and compose the settings of all."""
+    of_init = inherited(job.init, requested.data) if job.init else {}
+    given = merge(of_init, job.file_layer, job.flag_layer)
+    chosen = job.chosen or choose(prepared.survey, given, speed_for(requested), pace_for(requested))
+    layers = (("autopilot", chosen.layer), ("init", of_init), ("file", job.file_layer), ("flag", job.flag_layer))
+    return chosen, compose(*layers, ("flag", data_layer(job)))
 
 
 def _check_train(train: Train) -> None:
-    """What can only be told when everything is chosen."""
+    """Check what is known only when everything is chosen."""
     if (train.budget_seconds, train.steps, train.epochs) == (None, None, None):
-        what = "the settings take away how long to train (steps, epochs or budget_seconds is null)"
-        raise UserError(what, "settings train", "say it: --budget 10m, --steps N or --epochs N")
+        what = "the settings do not say how long to train (steps, epochs and budget_seconds are null)"
+        raise UserError(what, "settings train", "give --budget 10m, --steps N or --epochs N")
     if train.reversed_members and train.members == 1:
-        what = "train.reversed_members=true is about several models, and there is one"
+        what = "train.reversed_members=true needs several models, and train.members is 1"
         todo = "set train.members=2 or more, or train.reversed_members=false"
         raise UserError(what, "setting train.reversed_members", todo)
 
 
-def _facts(job: Job, folder: RunFolder, prepared: Prepared, data: Data) -> dict[str, Any]:
+def _facts(job: Job, folder: RunFolder, ready: Ready) -> dict[str, Any]:
+    """Return what data.json holds: what the data were, and where the run came from."""
+    prepared = ready.prepared
     return {
         "weft": weft.__version__,
         "folder": str(folder.path),
@@ -66,7 +77,7 @@ def _facts(job: Job, folder: RunFolder, prepared: Prepared, data: Data) -> dict[
         "fingerprint": prepared.fingerprint,
         "valid_fingerprint": prepared.valid_fingerprint,
         "training_pairs": prepared.training_pairs,
-        "invented_pairs": data.augmented,
+        "augmented_pairs": ready.spec.data.augmented,
         "valid_pairs": len(prepared.valid),
         "kept_aside": prepared.kept_aside,
         "source_tabs": "\t" in prepared.survey.source.characters,
@@ -75,42 +86,42 @@ def _facts(job: Job, folder: RunFolder, prepared: Prepared, data: Data) -> dict[
     }
 
 
-def _say_notes(prepared: Prepared, corpus: Corpus, spec: Spec, reporter: Reporter) -> None:
+def _report_notes(ready: Ready, reporter: Reporter) -> None:
+    prepared, corpus, spec = ready.prepared, ready.corpus, ready.spec
     for note in (*prepared.columns, *prepared.notes):
         reporter.note(note)
     if spec.objective.kind == "ctc":
-        _say_alignable(corpus, reporter)
+        _report_alignable(corpus, reporter)
     left_out = too_long(corpus.source_lengths, corpus.target_lengths, spec.train.batch_tokens)
     if too_long(*corpus.lengths(spec.objective.kind == "ctc"), spec.train.batch_tokens) == len(corpus):
         raise UserError(
-            f"no pair fits into a batch of {spec.train.batch_tokens} symbols",
+            f"no pair fits into a batch of {spec.train.batch_tokens} tokens",
             "setting train.batch_tokens",
-            "raise train.batch_tokens, or cut the lines",
+            "raise train.batch_tokens, or shorten the lines",
         )
     if left_out:
         limit = f"train.batch_tokens={spec.train.batch_tokens}"
-        reporter.note(f"pairs left out because a side has more symbols than {limit}: {left_out:,}")
+        reporter.note(f"pairs left out because a side has more tokens than {limit}: {left_out:,}")
     if prepared.files.valid and (repeats := prepared.repeats()):
-        reporter.note(
-            f"{repeats:,} of {len(prepared.valid):,} validation pairs are training pairs too: scores will flatter"
-        )
+        shared = f"{repeats:,} of {len(prepared.valid):,} validation pairs are also training pairs"
+        reporter.note(f"{shared}: scores will be optimistic")
 
 
-def _say_alignable(corpus: Corpus, reporter: Reporter) -> None:
-    """CTC says at most one symbol at each place of the source."""
+def _report_alignable(corpus: Corpus, reporter: Reporter) -> None:
+    """Report targets that CTC cannot produce: it writes at most one token at each position of the source."""
     left_out = int((~corpus.alignable).sum())
-    what = "targets that are longer than their source (a blank between equal symbols counted), which CTC cannot say"
+    what = "targets that are longer than their source (with a blank between equal tokens), which CTC cannot produce"
     if left_out == len(corpus):
         raise UserError(
             f"all {left_out:,} pairs have {what}",
             "setting head.kind=ctc",
-            "cut the source into smaller symbols (--set source.tokens=characters or bytes), or use head.kind=tokens",
+            "use smaller source tokens (--set source.tokens=characters or bytes), or use head.kind=tokens",
         )
     if left_out:
         reporter.note(f"pairs left out, {what}: {left_out:,} of {len(corpus):,}")
 
 
-def _say_choices(chosen: Choices, composed: Composed, reporter: Reporter) -> None:
+def _report_choices(chosen: Choices, composed: Composed, reporter: Reporter) -> None:
     for key, value, why in chosen.reasons:
         if composed.origins.get(key) == "autopilot":
             reporter.note(f"chose {key} = {value}: {why}")

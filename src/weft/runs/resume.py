@@ -1,4 +1,4 @@
-"""An old run: it is checked against what is asked now, and goes on as it was."""
+"""Resuming a run: it is checked against what is asked for now, and goes on as it was."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from weft.core.errors import UserError
 from weft.core.reporting import Reporter
 from weft.data.prepare import Prepared
 from weft.runs.folder import RunFolder, differences
-from weft.runs.job import Job, Ready, files_of
+from weft.runs.job import Job, files_of
+from weft.runs.ready import Ready
 from weft.settings import compose, implied_kind, merge
 from weft.spec import Spec
 
 
-def go_on(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
-    """Open a run again, refusing if settings or data have changed."""
+def reopen(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
+    """Open a run again; UserError if settings or data have changed."""
     spec = folder.read_spec()
     changed = _changed(spec, job)
     if changed:
         raise UserError(
             f"the settings are not those of the run: {'; '.join(changed)}",
             str(folder.spec_file),
-            "leave them out to go on, or train anew into another --out (--init starts from these weights)",
+            "leave them out to resume, or train a new run into another --out (--init starts from these weights)",
         )
     if not pairs and "-" in spec.data.pairs:
         todo = f"pipe the same pairs in again: … | weft train - --out {folder.path} --resume"
-        raise UserError("the run's pairs came from a pipe, and are gone with it", str(folder.path), todo)
+        raise UserError("the pairs of this run came from stdin, which cannot be read again", str(folder.path), todo)
     prepared = Prepared(
         files_of(spec.data, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage
     )
     _check_same_data(folder, prepared)
     _check_same_init(folder, job.init)
     source, target = folder.read_tokenisers()
-    return Ready(spec, source, target, prepared.corpus(source, target, spec.data.augmented), prepared)
+    return Ready.of(spec, source, target, prepared)
 
 
 def _changed(spec: Spec, job: Job) -> list[str]:
-    """What the user asks for now that the run does not have."""
+    """Return the settings that the user asks for now and that the run does not have."""
     own, asked = spec.model_dump(mode="json"), merge(job.file_layer, job.flag_layer)
     kinds = {f"{side}.kind": implied_kind(side, asked) for side in ("encoder", "decoder")}
     other = {key: kind for key, kind in kinds.items() if kind not in (None, own[key.split(".")[0]]["kind"])}

@@ -1,0 +1,73 @@
+"""Training one model: build it, restore what was saved, train to the end of the budget."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from weft.core.errors import UserError
+from weft.core.reporting import Reporter
+from weft.learn import checkpoint, snapshot
+from weft.learn.loop import Trainer
+from weft.learn.model import model_of
+from weft.learn.validate import Validator
+from weft.learn.world import World
+from weft.nn.heads import Tokens
+from weft.nn.model import Seq2Seq
+from weft.predict.predictor import make_plan
+from weft.runs.curves import Curves
+from weft.runs.folder import RunFolder, best_weights
+from weft.runs.memory import check_memory_fits
+from weft.runs.ready import Ready
+from weft.runs.scalars import log_of
+
+
+def fit(ready: Ready, folder: RunFolder, reporter: Reporter, world: World, models: int = 1) -> Trainer:
+    """Train one model of so many that the run has, from its last checkpoint if there is one."""
+    trainer = _trainer(ready, folder, reporter, world, models)
+    _restore(trainer, folder, reporter)
+    trainer.run(Curves(folder))
+    return trainer
+
+
+def _trainer(ready: Ready, folder: RunFolder, reporter: Reporter, world: World, models: int) -> Trainer:
+    spec = ready.spec
+    make = partial(model_of, spec, ready.source, ready.target)
+    check_memory_fits(make, spec, world.device)
+    torch.manual_seed(spec.train.seed)
+    model = make().to(world.device)
+    if isinstance(model, Seq2Seq) and isinstance(model.head, Tokens):
+        model.head.expect(torch.from_numpy(ready.corpus.target_counts(len(ready.target))).to(world.device))
+    validator = Validator.of(ready.prepared.valid, ready.source, ready.target, spec.train.batch_tokens)
+    greedy = make_plan(spec.search.model_copy(update={"kind": "greedy"}), ready.target)
+    log = log_of(folder, spec.train.tensorboard)
+    return Trainer(spec, model, ready.corpus, validator, greedy, folder.path, log, world, reporter, models)
+
+
+def _restore(trainer: Trainer, folder: RunFolder, reporter: Reporter) -> None:
+    """Go on from the last checkpoint; a new run starts from the weights of the run that --init named, if any."""
+    saved = checkpoint.load_last(folder.checkpoints, reporter.note)
+    if saved is None:
+        _start(trainer, folder, reporter)
+    elif saved.progress.processes != trainer.world.size:
+        count = saved.progress.processes
+        raise UserError(
+            f"the run was trained by {count} processes, and this is {trainer.world.size}",
+            str(folder.path),
+            f"resume it with as many: torchrun --nproc-per-node {count} -m weft train …",
+        )
+    else:
+        trainer.restore(saved)
+
+
+def _start(trainer: Trainer, folder: RunFolder, reporter: Reporter) -> None:
+    if trainer.log.bytes:
+        reporter.note(f"there is no checkpoint in {folder.checkpoints}: training starts from the beginning")
+    if trainer.world.first:
+        trainer.log.cut(0)
+    init = folder.read_facts()["init"]
+    if init is not None:
+        snapshot.put_weights(best_weights(RunFolder(Path(init))), trainer.model)
+        trainer.average.reset()
