@@ -993,7 +993,7 @@ def test_data_shows_what_training_would_see(weft: Weft) -> None:
         "mean length",
         "distinct characters",
         "tags and features: 3: <+N> <+PST> <+V>",
-        "target equals source in 0.0% of rows",
+        "% of the target's characters are in the source's alphabet",
         "1 of 2 validation pairs are training pairs too",
         "what the data decide",
         "source symbols (characters)",

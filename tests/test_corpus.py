@@ -467,7 +467,7 @@ def test_a_survey_is_the_same_when_read_again(tmp_path: Path) -> None:
     found, _ = survey([Pair("ab cd", "x", tag="t", features=("F",)), Pair("ef", "ef")], 0)
     assert type(found).from_json(found.to_json()) == found
     assert found.marks == ("<+F>", "<t>")
-    assert (found.same, found.source.longest, found.source.distinct_words) == (0.5, 5, 3)
+    assert (found.source.longest, found.source.distinct_words) == (5, 3)
     assert json.loads(found.to_json())["pairs"] == 2
 
 

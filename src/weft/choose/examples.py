@@ -24,7 +24,7 @@ def augment(choices: Choices, survey: Survey, kinds: Sequence[str], given: Mappi
     few = FEWEST_PAIRS <= survey.pairs < NUMBERS.enough_pairs
     if list(kinds) != ["characters", "characters"] or copied < NUMBERS.copied or not few:
         return 0
-    if survey.source.mean > NUMBERS.longest_augmented or survey.relation.again >= NUMBERS.repeated_rows:
+    if survey.source.mean > NUMBERS.longest_augmented or survey.relation.repeated >= NUMBERS.repeated_rows:
         return 0
     count = NUMBERS.enough_pairs - survey.pairs
     why = f"{survey.pairs:,} pairs are few, and {copied:.0%} of a source or target is copied, beyond chance"
@@ -37,7 +37,7 @@ def flatten_repeats(choices: Choices, survey: Survey, given: Mapping[str, Any]) 
 
     An epoch is shorter then, but a model needs as many updates: epochs that there is time for are counted in all rows.
     """
-    repeated = survey.relation.again
+    repeated = survey.relation.repeated
     if repeated >= NUMBERS.repeated_rows and "repeat_power" not in given.get("data", {}):
         why = f"{repeated:.0%} of the rows repeat others: rare sources have more to teach"
         choices.set("data.repeat_power", NUMBERS.repeat_power, why)

@@ -68,18 +68,13 @@ def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
         common.show(f"note: {doubt}")
     if survey.marks:
         common.show(f"tags and features: {len(survey.marks)}: {' '.join(survey.marks[:20])}")
-    common.show(
-        f"target equals source in {survey.same:.1%} of rows; "
-        f"{survey.shared_characters:.1%} of the target's characters are in the source's alphabet"
-    )
+    common.show(f"{survey.shared_characters:.1%} of the target's characters are in the source's alphabet")
     relation = survey.relation
     common.show(
         f"beyond chance, {relation.copied:.0%} of a target stands in its source, in the same order, "
         f"{relation.stem:.0%} of a source in its target, in stretches, and {relation.kept:.0%} of its rare characters",
         f"{relation.copied_words:.0%} of a target's words of three letters and more stand in its source; "
-        f"{relation.in_order:.0%} of the steps along a target go forwards in the source; "
-        f"{relation.ambiguous:.1%} of rows have a source that has other targets, too; "
-        f"{relation.again:.1%} repeat another row",
+        f"{relation.repeated:.1%} of rows repeat another row",
     )
     if valid:
         common.show(f"{prepared.repeats():,} of {len(prepared.valid):,} validation pairs are training pairs too")

@@ -30,7 +30,7 @@ from weft.data.text import augment, unseen
 from weft.data.text.tokens import Tokeniser, from_json, learn
 from weft.data.text.unseen import STAND_INS
 
-FORMAT = 11
+FORMAT = 12
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 KEEP_DAYS = 30
 

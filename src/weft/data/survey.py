@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.pair import Pair
-from weft.data.text.relation import Related, Relation
+from weft.data.text.relation import Relation, RelationSurvey
 from weft.data.text.tokens import marks_of
 
 DISTINCT_WORDS = 300_000  # beyond this many the number of distinct words is "many", and no longer counted
@@ -37,7 +37,6 @@ class SideSurvey:
     longest: int = 0
     long: int = 0  # 99 rows of 100 are not longer
     mean_words: float = 0.0
-    longest_words: int = 0
     long_words: int = 0
     distinct_words: int = 0
     mean_word: float = 0.0  # the mean length of a word
@@ -56,7 +55,6 @@ class Survey:
     target: SideSurvey
     marks: tuple[str, ...] = ()
     longest_ratio: float = 1.0  # target characters per source character, the 99.9th percentile
-    same: float = 0.0  # the share of rows whose target is their source
     relation: Relation = field(default_factory=Relation)
     hold_out_below: int = 0  # rows whose `place` is below this are kept aside
 
@@ -114,7 +112,6 @@ class _Side:
             longest=int(lengths.max()),
             long=int(np.quantile(lengths, LONG_SHARE)),
             mean_words=float(words.mean()),
-            longest_words=int(words.max()),
             long_words=int(np.quantile(words, LONG_SHARE)),
             distinct_words=len(self.words),
             mean_word=float((lengths.sum() - words.sum() + rows) / max(1, words.sum())),
@@ -156,10 +153,9 @@ class _KeptAside:
 
 def survey(pairs: Iterable[Pair], hold_out: float) -> tuple[Survey, list[Pair]]:
     """Look at every training pair once; with it come the pairs kept aside, about the share `hold_out` (0: none)."""
-    source, target, aside, related = _Side(), _Side(), _KeptAside(hold_out), Related()
+    source, target, aside, related = _Side(), _Side(), _KeptAside(hold_out), RelationSurvey()
     marks: set[str] = set()
     source_lengths = array("i")  # one a target
-    same = 0
     for pair in pairs:
         source.add(pair.source)
         for text in pair.targets if pair.references else (pair.target,):
@@ -168,7 +164,6 @@ def survey(pairs: Iterable[Pair], hold_out: float) -> tuple[Survey, list[Pair]]:
         aside.add(pair)
         related.add(pair)
         marks.update(marks_of(pair))
-        same += pair.source == pair.target
     ratios = np.asarray(target.lengths) / np.maximum(1, np.asarray(source_lengths))
     threshold, kept = aside.result()
     return Survey(
@@ -177,7 +172,6 @@ def survey(pairs: Iterable[Pair], hold_out: float) -> tuple[Survey, list[Pair]]:
         target=target.result(),
         marks=tuple(sorted(marks)),
         longest_ratio=float(np.quantile(ratios, 0.999)),
-        same=same / aside.rows,
         relation=related.result(),
         hold_out_below=threshold,
     ), kept
