@@ -258,7 +258,7 @@ def test_what_the_code_quotes_of_the_log_is_there() -> None:
     titles = set(re.findall(r"^### (.*)$", text_of(ROOT / "docs/LOG.md"), re.MULTILINE))
     sources = " ".join(" ".join(text_of(file).split()) for file in sorted(ROOT.glob("src/weft/**/*.py")))
     quoted = re.findall(r'docs/LOG\.md, ("[^"]+"(?: and "[^"]+")*)', sources)
-    assert len(quoted) > 10
+    assert quoted
     assert {title for titles_ in quoted for title in re.findall(r'"([^"]+)"', titles_)} <= titles
 
 

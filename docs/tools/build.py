@@ -1,8 +1,8 @@
 """Build the documentation site: `make docs`, or `python docs/tools/build.py --out FOLDER`.
 
-The pages are those of docs/, the README as the home page, CONTRIBUTING, CHANGELOG and LICENSE, the notebook, and two
-pages that are written from the code: commands and settings. They are gathered in a temporary folder and built by
-Zensical, with warnings as errors: a link to a page or a heading that does not exist stops the build.
+The pages are those of docs/, the README as the home page, CONTRIBUTING, CHANGELOG and LICENSE, the notebook, and the
+pages of reference.py, which are written from the code. They are gathered in a temporary folder and built by Zensical,
+with warnings as errors: a link to a page or a heading that does not exist stops the build.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def gather(pages: Path) -> None:
     for page in pages.rglob("*.md"):
         head = "---\nsearch:\n  exclude: true\n---\n" if page.name in UNSEARCHED else ""
         page.write_text(head + moved_links(page.read_text(encoding="utf-8"), from_root=False), encoding="utf-8")
-    (pages / "reference/commands.md").write_text(reference.commands_page(), encoding="utf-8")
-    (pages / "reference/settings.md").write_text(reference.settings_page(), encoding="utf-8")
+    for name, page in reference.PAGES.items():
+        (pages / "reference" / name).write_text(page(), encoding="utf-8")
     for file in (ROOT / "docs/notebooks").glob("*.ipynb"):
         notebook.write_page(file, pages / "notebooks" / f"{file.stem}.md")
 

@@ -1,4 +1,4 @@
-"""Pages that are written from the code: every command with its options, and every setting with its meaning."""
+"""Pages that are written from the code: commands with their options, settings, and the numbers of the autopilot."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ Every setting of a run, as `weft config show` prints them, written from `src/wef
 `weft config show RUN` were chosen for your data. The [guide](../guides/settings.md) shows how to use them.
 """
 
+AUTOPILOT_INTRO = """\
+# Numbers of the autopilot
+
+The autopilot chooses settings by rules. This table has every number in them, what it means, and its evidence: the
+measurement it comes from, or the statement that nobody measured it. It is written from `src/weft/choose/numbers.py`.
+[Training](../guides/training.md#what-it-chooses) explains the rules.
+"""
+
 
 def commands_page() -> str:
     """Return the page of every command, in the order of `weft --help`."""
@@ -42,9 +50,13 @@ def _command(path: str, command: Any, level: int) -> Iterator[str]:
     usage = " ".join([path, *map(_argument, arguments), *(["COMMAND"] if below else []), "[OPTIONS]"])
     yield f"{'#' * level} `{path}`\n\n{_help(command.help or '')}\n\n```text\n{usage}\n```\n"
     if arguments:
-        yield _table("argument", [[f"`{a.metavar or a.name.upper()}`", "", _meaning(a)] for a in arguments])
+        yield _table(
+            ["argument", "value", "meaning"], [[f"`{a.metavar or a.name.upper()}`", "", _meaning(a)] for a in arguments]
+        )
     if options:
-        yield _table("option", [[f"`{'`, `'.join(o.opts)}`", _value(o), _meaning(o)] for o in options])
+        yield _table(
+            ["option", "value", "meaning"], [[f"`{'`, `'.join(o.opts)}`", _value(o), _meaning(o)] for o in options]
+        )
     for name, inner in below.items():
         yield from _command(f"{path} {name}", inner, min(level + 1, 3) if path == "weft" else level + 1)
 
@@ -96,7 +108,7 @@ def _section(key: str, model: Any) -> Iterator[str]:
     plain = [name for name in fields if not _models(fields[name].annotation)]
     if plain:
         rows = [[f"`{key}{name}`", _default(fields[name]), _field_help(fields[name])] for name in plain]
-        yield _table("setting", rows, "default", "meaning")
+        yield _table(["setting", "default", "meaning"], rows)
     for name, info in fields.items():
         models = _models(info.annotation)
         for inner in models:
@@ -133,15 +145,33 @@ def _field_help(info: Any) -> str:
     return _cell((info.description or "") + _one_of(_values(info.annotation)))
 
 
-def _table(first: str, rows: list[list[str]], second: str = "value", third: str = "meaning") -> str:
-    """Return a Markdown table; a second column without any value is left out."""
-    heads = [first, second, third]
-    if not any(row[1] for row in rows):
-        heads, rows = [first, third], [[row[0], row[2]] for row in rows]
+def autopilot_page() -> str:
+    """Return the page of the numbers that the autopilot decides by; evidence links to the log."""
+    from weft.choose.numbers import NOT_MEASURED, rows
+
+    cells = [
+        [f"`{row.name}`", f"`{row.value}`", _cell(row.meaning), _evidence(row.evidence, NOT_MEASURED)] for row in rows()
+    ]
+    return f"{AUTOPILOT_INTRO}\n{_table(['number', 'value', 'meaning', 'evidence'], cells)}"
+
+
+def _evidence(evidence: str, not_measured: str) -> str:
+    if evidence.startswith(not_measured):
+        return _cell(evidence)
+    anchor = re.sub(r"[^\w\- ]", "", evidence.lower()).replace(" ", "-")
+    return f"[{_cell(evidence)}](../LOG.md#{anchor})"
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table, without the columns that have no value."""
+    kept = [place for place in range(len(heads)) if any(row[place] for row in rows)]
     lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(line[place] for place in kept)} |\n" for line in lines)
 
 
 def _cell(text: str) -> str:
     """Return text for a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+PAGES = {"commands.md": commands_page, "settings.md": settings_page, "autopilot.md": autopilot_page}
