@@ -37,7 +37,7 @@ from weft.learn.objectives import CrossEntropy
 from weft.look.curves import dress
 from weft.nn.assemble import assemble
 from weft.nn.model import Seq2Seq
-from weft.search.decode import Plan, decode
+from weft.search.decode import SearchPlan, decode
 from weft.settings import compose
 
 LINES = 4  # sequences in a batch
@@ -104,7 +104,7 @@ def training_step(name: str, size: Size) -> Callable[[], None]:
 def decoding(name: str, size: Size) -> Callable[[], None]:
     model = model_of(name, size.V).eval()
     sources = np.random.default_rng(1).integers(4, size.V, (LINES, size.M - 1)).tolist()
-    plan = Plan("beam", size.K, max_ratio=1e-9, max_extra=size.N - 2)  # ⌈ratio · M⌉ is 1, END one more
+    plan = SearchPlan("beam", size.K, max_ratio=1e-9, max_extra=size.N - 2)  # ⌈ratio · M⌉ is 1, END one more
     return lambda: decode(model, sources, plan, CPU)
 
 

@@ -20,7 +20,7 @@ def lengths(count: int = 3000, spread: float = 0.5, seed: int = 1) -> tuple[Leng
     return source.astype(np.int32), target.astype(np.int32)
 
 
-def padding_waste(made: batches.Plan, source: Lengths, target: Lengths) -> float:
+def padding_waste(made: batches.EpochPlan, source: Lengths, target: Lengths) -> float:
     """The share of places in the batches that hold no symbol, over both sides."""
     real = padded = 0
     for rows in made:
@@ -30,7 +30,7 @@ def padding_waste(made: batches.Plan, source: Lengths, target: Lengths) -> float
     return 1 - real / max(1, padded)
 
 
-def rows_of(made: batches.Plan) -> list[list[int]]:
+def rows_of(made: batches.EpochPlan) -> list[list[int]]:
     return [[int(row) for row in batch] for batch in made]
 
 

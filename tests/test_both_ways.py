@@ -138,29 +138,29 @@ def test_the_model_that_writes_from_the_end_is_what_such_a_run_is(both: Run, tin
     )  # fmt: skip
     member = Predictor.load(both.path / "members" / "2")
     pairs = [Pair(*row) for row in made_up_pairs(12, seed=9)]
-    assert member.forced(pairs) == alone.predictor.forced(pairs)
+    assert member.teacher_forced(pairs) == alone.predictor.teacher_forced(pairs)
 
 
-def log_prob(voices: list[Predictor], word: str, text: str) -> float:
+def log_prob(members: list[Predictor], word: str, text: str) -> float:
     """By the mean of the models' probabilities, symbol by symbol, each model alone."""
-    ids = voices[0].target.encode(text)
-    batches = [Batch.of(v.source.encode_sources([Pair(word)]), [ids]) for v in voices]
-    chances = [v.model(b).log_probs[0].detach().exp() for v, b in zip(voices, batches)]
+    ids = members[0].target.encode(text)
+    batches = [Batch.of(v.source.encode_sources([Pair(word)]), [ids]) for v in members]
+    chances = [v.model(b).log_probs[0].detach().exp() for v, b in zip(members, batches)]
     mean = sum(chances[1:], chances[0]) / len(chances)
     return float(sum(mean[t, s].log() for t, s in enumerate([*ids, END])))
 
 
-def only(voices: list[Predictor]) -> Predictor:
+def only(members: list[Predictor]) -> Predictor:
     """Those alone."""
-    first = voices[0]
+    first = members[0]
     made = Predictor(first.spec, first.source, first.target, first.model, first.device)
-    made.others = voices[1:]
+    made.others = members[1:]
     return made
 
 
 def ways(run: Run) -> tuple[list[Predictor], list[Predictor]]:
-    voices = [run.predictor, *run.predictor.others]
-    return [v for v in voices if not v.target.backward], [v for v in voices if v.target.backward]
+    members = [run.predictor, *run.predictor.others]
+    return [v for v in members if not v.target.backward], [v for v in members if v.target.backward]
 
 
 def test_outputs_are_ranked_by_the_mean_of_both_ways(both: Run) -> None:
@@ -250,7 +250,7 @@ def test_it_goes_on_where_it_was(both: Run, tiny_pairs: Path, tmp_path: Path) ->
         path.unlink() if path.is_file() else path.rmdir()
     again = package.train(out=done.path, resume=True, reporter=Quiet())
     pairs = [Pair(*row) for row in made_up_pairs(12, seed=9)]
-    assert again.predictor.forced(pairs) == both.predictor.forced(pairs)
+    assert again.predictor.teacher_forced(pairs) == both.predictor.teacher_forced(pairs)
 
 
 def test_one_model_cannot_write_both_ways(weft: Weft, tiny_pairs: Path) -> None:

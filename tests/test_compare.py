@@ -789,7 +789,7 @@ def test_all_models_of_a_run_count_where_the_model_itself_is_measured(two_models
     assert total / count * (100 if metric == "accuracy" else 1) == pytest.approx(together, rel=1e-4)
     (all_of_them,) = found.lengths
     assert all_of_them.score == pytest.approx(together, rel=1e-4)
-    alone = Predictor.load(two_models.path, alone=True).forced(pairs)[metric]
+    alone = Predictor.load(two_models.path, alone=True).teacher_forced(pairs)[metric]
     assert alone != pytest.approx(together, rel=1e-3)
 
 

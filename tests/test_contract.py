@@ -25,7 +25,7 @@ from weft.learn.objectives import OBJECTIVES, CrossEntropy, Ctc
 from weft.learn.snapshot import put_weights
 from weft.nn.assemble import BRIDGES, CELLS, HEADS, JOINS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS, assemble
 from weft.nn.positions import BUCKETS, PLACES, REACH
-from weft.search.decode import Plan, decode
+from weft.search.decode import SearchPlan, decode
 from weft.settings import Layer, compose, flatten, put
 from weft.spec import Attention, Bridge, CellName, Feeding, Head, Objective, PositionName, ScoreName, Spec
 
@@ -568,7 +568,7 @@ SLOW_TO_LEARN = ("no-attention", "transformer-bucketed", "transformer-relative",
 def test_it_learns_to_copy(name: str) -> None:
     model = taught(COPIERS[name], steps=600 if name in SLOW_TO_LEARN else 250, seed=1)
     unseen = strings(200, random.Random(99))
-    found = decode(model, unseen, Plan(kind="greedy"), torch.device("cpu"))
+    found = decode(model, unseen, SearchPlan(kind="greedy"), torch.device("cpu"))
     right = sum(list(best[0].ids) == line for best, line in zip(found, unseen))
     assert right > 0.9 * len(unseen)
 
@@ -594,7 +594,7 @@ def test_an_encoder_alone_learns_by_ctc_to_take_a_symbol_away(kind: str) -> None
         optimiser.step()
     sources, targets = pairs(200)
     possible = [p for p in range(200) if len(targets[p]) + repeats(targets[p]) <= len(sources[p]) + 1]
-    found = decode(model.eval(), [sources[p] for p in possible], Plan(kind=kind), torch.device("cpu"))
+    found = decode(model.eval(), [sources[p] for p in possible], SearchPlan(kind=kind), torch.device("cpu"))
     right = sum(list(best[0].ids) == targets[p] for p, best in zip(possible, found))
     assert right > 0.9 * len(possible)
 

@@ -32,7 +32,7 @@ from weft.learn.objectives import Ctc
 from weft.runs.report import Quiet
 from weft.search import ctc
 from weft.search.ctc import best_path, melted, prefix_beam, scored
-from weft.search.decode import Plan, decode
+from weft.search.decode import SearchPlan, decode
 from weft.search.rules import Rules
 
 if TYPE_CHECKING:
@@ -244,8 +244,8 @@ class Talker:
 FIRST = 5  # four specials and a mark
 
 
-def plan(kind: str, **more: Any) -> Plan:
-    return Plan(kind, rules=Rules(first_symbol=FIRST), **more)
+def plan(kind: str, **more: Any) -> SearchPlan:
+    return SearchPlan(kind, rules=Rules(first_symbol=FIRST), **more)
 
 
 def lines(count: int, seed: int = 1) -> list[list[int]]:

@@ -28,7 +28,7 @@ from weft.core.pair import Pair
 from weft.nn.assemble import assemble
 from weft.runs.report import Quiet
 from weft.search.beam import beam
-from weft.search.decode import Plan, decode
+from weft.search.decode import SearchPlan, decode
 from weft.search.ensemble import Ensemble
 from weft.search.rules import Rules
 from weft.settings import Layer, compose
@@ -130,7 +130,7 @@ def test_families_predict_together_each_from_its_own_symbols(families: tuple[str
         for _ in range(30)
     ]
     lines = [line[: len(models)] for line in lines]
-    ours = decode(Ensemble(models), lines, Plan("beam", nbest=2, max_extra=4), CPU)
+    ours = decode(Ensemble(models), lines, SearchPlan("beam", nbest=2, max_extra=4), CPU)
     for source, each in zip(lines, ours):
         for h in each:
             said = [
@@ -195,7 +195,7 @@ def test_the_loss_of_runs_together_is_that_of_the_mean(together: Run, tiny_run: 
         ]
         total -= sum(log_mean(*(float(p[t, s]) for p in said)) for t, s in enumerate([*ids, END]))
         count += len(ids) + 1
-    assert together.predictor.forced(pairs)["loss"] == pytest.approx(total / count, rel=1e-4)
+    assert together.predictor.teacher_forced(pairs)["loss"] == pytest.approx(total / count, rel=1e-4)
     assert together.evaluate(pairs)["loss"] == pytest.approx(total / count, rel=1e-4)
     alone = [run.evaluate(pairs)["loss"] for run in (tiny_run, other_run)]
     assert total / count < max(alone)
@@ -272,7 +272,10 @@ def strangers(tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 REASONS = {
     "symbols": ("its target symbols are not those of the first run (12 and 12)", "trained on the same pairs"),
-    "ctc": ("a CTC model says no next symbol", "leave the run out, or use runs with head.kind=tokens or copy"),
+    "ctc": (
+        "CTC models cannot be combined in an ensemble",
+        "leave the run out, or use runs with head.kind=tokens or copy",
+    ),
 }
 
 
@@ -286,7 +289,7 @@ def test_runs_that_cannot_share_a_choice_are_refused(
 
 
 def test_a_ctc_run_is_refused_as_the_first_one_too(tiny_run: Run, strangers: dict[str, Run]) -> None:
-    with pytest.raises(UserError, match="a CTC model says no next symbol"):
+    with pytest.raises(UserError, match="CTC models cannot be combined in an ensemble"):
         package.load(strangers["ctc"].path, tiny_run.path)
 
 

@@ -84,7 +84,7 @@ def test_without_scores_the_texts_are_the_same(tmp_path: Path) -> None:
 
 def scored_by_torch(made: Predictor, source: str, target: str) -> float:
     """The log-probability of a target's symbols and its end."""
-    return -made.forced([Pair(source, target)])["loss"] * (len(target) + 1)
+    return -made.teacher_forced([Pair(source, target)])["loss"] * (len(target) + 1)
 
 
 def test_a_prefix_and_several_outputs(tmp_path: Path) -> None:

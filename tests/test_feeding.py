@@ -21,7 +21,7 @@ from weft.core.pair import END, PAD, START, UNKNOWN
 from weft.learn.feeding import SCHEDULES, Feeding
 from weft.nn.assemble import assemble
 from weft.runs.report import Quiet
-from weft.search.decode import Plan, decode
+from weft.search.decode import SearchPlan, decode
 from weft.settings import Layer, compose
 
 SYMBOLS = 12
@@ -233,7 +233,7 @@ def test_what_is_read_is_greedy_search_up_to_its_end(family: str) -> None:
     sources = [row[mask][:-1].tolist() for row, mask in zip(batch.source, batch.source_mask)]
     for for_end in (-20.0, -1.0, 0.0, 1.0):
         model = real_model(family, for_end)
-        found = decode(model, sources, Plan("greedy", max_extra=20), torch.device("cpu"))
+        found = decode(model, sources, SearchPlan("greedy", max_extra=20), torch.device("cpu"))
         for row, (best,) in zip(Feeding("own")(model, batch, 0.5).given.tolist(), found):
             read = [s for s in row[1:] if s != PAD]
             read = read[: read.index(END)] if END in read else read

@@ -77,7 +77,7 @@ def test_what_is_said_at_the_end_is_of_all_together(trained: Run) -> None:
     each = Predictor.load(trained.path, alone=True).model.parameter_count
     assert (final["models"], final["parameters"]) == (3, 3 * each)
     assert (final["steps"], final["steps_of_others"]) == (12, [12, 12])
-    assert final["loss"] == pytest.approx(Run(trained.path).predictor.forced(_valid(trained))["loss"], rel=1e-4)
+    assert final["loss"] == pytest.approx(Run(trained.path).predictor.teacher_forced(_valid(trained))["loss"], rel=1e-4)
     assert f"{3 * each:,} parameters" in (trained.path / "README.md").read_text(encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from weft.core.pair import Pair
 from weft.learn import validate
 from weft.learn.validate import Validator
 from weft.predict import predictor as serving
-from weft.search.decode import Plan, asked_once
+from weft.search.decode import SearchPlan, deduplicate
 
 WORDS = [source for source, _ in made_up_pairs(6, seed=9)]
 AGAIN = [WORDS[i] for i in (0, 1, 0, 2, 3, 1, 0, 4, 5, 5)]
@@ -21,8 +21,8 @@ CPU = torch.device("cpu")
 
 
 def test_equal_ones_share_a_search_unless_each_draws_its_own() -> None:
-    assert asked_once("abacb", Plan("beam")) == [[0, 2], [1, 4], [3]]
-    assert asked_once("abacb", Plan("sample")) == [[0], [1], [2], [3], [4]]
+    assert deduplicate("abacb", SearchPlan("beam")) == [[0, 2], [1, 4], [3]]
+    assert deduplicate("abacb", SearchPlan("sample")) == [[0], [1], [2], [3], [4]]
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_validation_searches_once_and_counts_all(tiny_run: Run, searched: list[i
     found = made.evaluate(predictor.model, predictor.plan(), CPU, ticks.append)
     assert searched == [6]
     assert found.outputs == [p.text for p in tiny_run.predict(AGAIN)]
-    assert (sum(ticks), found.pairs) == (10, 10)
+    assert (sum(ticks), found.n) == (10, 10)
 
 
 def test_what_may_be_longer_is_searched_for_by_itself(tiny_run: Run, searched: list[int]) -> None:

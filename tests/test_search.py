@@ -21,7 +21,7 @@ from weft.core.kinds import Hypothesis, padded
 from weft.core.pair import END, PAD, START
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS, assemble
 from weft.search.beam import beam
-from weft.search.decode import Plan, decode
+from weft.search.decode import SearchPlan, decode
 from weft.search.rules import NEVER, Rules, without_repeats
 from weft.search.sample import one_each
 from weft.search.top import top
@@ -91,13 +91,13 @@ def sources(count: int, seed: int = 1, longest: int = 6) -> list[list[int]]:
     return [[rng.choice(TEXT) for _ in range(rng.randint(1, longest))] for _ in range(count)]
 
 
-def plan(kind: str, **more: Any) -> Plan:
+def plan(kind: str, **more: Any) -> SearchPlan:
     """Outputs of at most as many symbols as the source has, and two more."""
     rules = more.pop("rules", Rules(first_symbol=FIRST))
-    return Plan(kind, **{"max_ratio": 1.0, "max_extra": 2, "rules": rules, **more})
+    return SearchPlan(kind, **{"max_ratio": 1.0, "max_extra": 2, "rules": rules, **more})
 
 
-def found(model: Any, read: Sequence[Sequence[int]], how: Plan, **more: Any) -> list[list[Hypothesis]]:
+def found(model: Any, read: Sequence[Sequence[int]], how: SearchPlan, **more: Any) -> list[list[Hypothesis]]:
     return decode(model, read, how, CPU, **more)
 
 
@@ -361,7 +361,7 @@ def test_the_rule_against_repeats_forbids_nothing_else() -> None:
 # --- sampling
 
 
-def texts(model: Table, lines: Sequence[Sequence[int]], how: Plan) -> list[tuple[int, ...]]:
+def texts(model: Table, lines: Sequence[Sequence[int]], how: SearchPlan) -> list[tuple[int, ...]]:
     return [h.ids for ours in found(model, lines, how) for h in ours]
 
 
@@ -495,7 +495,7 @@ LINES = 60  # one by one they take most of the time of this file
 def test_a_prediction_does_not_depend_on_its_batch(family: str, kind: str) -> None:
     model, rng = real_model(family), random.Random(5)
     lines = [[rng.randrange(4, 20) for _ in range(rng.randint(1, 9))] for _ in range(LINES)]
-    how = Plan(kind, width=4, nbest=2 if kind == "beam" else 1, max_ratio=1.0, max_extra=3)
+    how = SearchPlan(kind, width=4, nbest=2 if kind == "beam" else 1, max_ratio=1.0, max_extra=3)
     wanted = found(model, lines, how, batch_lines=1)
     assert len({h.ids for ours in wanted for h in ours}) > 10
     assert len({round(ours[0].score, 5) for ours in wanted}) > LINES // 4  # the source matters
@@ -511,7 +511,7 @@ def test_a_prediction_does_not_depend_on_its_batch(family: str, kind: str) -> No
 def test_a_real_models_beam_of_one_is_greedy(family: str) -> None:
     model, rng = real_model(family), random.Random(6)
     lines = [[rng.randrange(4, 20) for _ in range(rng.randint(1, 8))] for _ in range(30)]
-    one, best = (found(model, lines, Plan(kind, width=1, max_ratio=1.0)) for kind in ("beam", "greedy"))
+    one, best = (found(model, lines, SearchPlan(kind, width=1, max_ratio=1.0)) for kind in ("beam", "greedy"))
     assert [h.ids for (h,) in one] == [h.ids for (h,) in best]
 
 

@@ -25,17 +25,18 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from weft.api import Evaluation, Run, load, train
+    from weft.api import Run, load, train
     from weft.compare.compare import Compared, compare_settings
     from weft.core.errors import UserError, WeftError
     from weft.core.pair import Pair
     from weft.predict.predictor import Prediction
+    from weft.score.evaluation import Evaluation
 
 _HOMES = {
     "train": "weft.api",
     "load": "weft.api",
     "Run": "weft.api",
-    "Evaluation": "weft.api",
+    "Evaluation": "weft.score.evaluation",
     "compare_settings": "weft.compare.compare",
     "Compared": "weft.compare.compare",
     "Prediction": "weft.predict.predictor",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import html
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,32 +26,10 @@ from weft.runs.job import Job, named_files
 from weft.runs.log import LogFile
 from weft.runs.report import reporter as speaking_reporter
 from weft.runs.train import run_job
+from weft.score.evaluation import Evaluation, html_rows
 from weft.score.metrics import table_of
 from weft.settings import Layer, compose, put, read_file, read_overrides
 from weft.spec import Search, Spec
-
-
-@dataclass(frozen=True)
-class Evaluation(Mapping[str, float]):
-    """Metrics of a run on some pairs: percent, but `loss` in nats per target symbol. `n` is the number of pairs."""
-
-    metrics: dict[str, float]
-    n: int
-    outputs: list[str] = field(repr=False)
-    signatures: dict[str, str] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> float:
-        return self.metrics[table_of()[name].name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.metrics)
-
-    def __len__(self) -> int:
-        return len(self.metrics)
-
-    def _repr_html_(self) -> str:
-        rows = _html_rows(self.metrics)
-        return f"<table><tr><th>metric</th><th>{self.n} pairs</th></tr>{rows}</table>"
 
 
 class Run:
@@ -145,9 +123,7 @@ class Run:
             raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
         self._check_marks(listed)
         found = self.predictor.evaluate(listed, self.predictor.plan(self.search(search)), tick)
-        return Evaluation(
-            found.metrics, found.pairs, found.outputs, table_of().signatures([pair.targets for pair in listed])
-        )
+        return replace(found, signatures=table_of().signatures([pair.targets for pair in listed]))
 
     def __repr__(self) -> str:
         return f"<weft run {self.path}: {self._headline()}>"
@@ -160,14 +136,9 @@ class Run:
 
     def _repr_html_(self) -> str:
         line = _final_line(self.folder)
-        rows = _html_rows(line)
+        rows = html_rows(line)
         title = f"<b>weft run</b> <code>{html.escape(str(self.path))}</code> {html.escape(self._headline())}"
         return f"{title}<table>{rows}</table>"
-
-
-def _html_rows(scores: Mapping[str, Any]) -> str:
-    shown = table_of().present(scores)
-    return "".join(f"<tr><td>{m.name}</td><td style='text-align:right'>{m.show(value)}</td></tr>" for m, value in shown)
 
 
 def _final_line(folder: RunFolder) -> dict[str, Any]:

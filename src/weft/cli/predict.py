@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.core.pair import Pair
     from weft.predict.engines import Shown
     from weft.predict.predictor import Prediction
-    from weft.search.decode import Plan
+    from weft.search.decode import SearchPlan
 
     Chunk = tuple[list[Pair], UserError | None]
 
@@ -113,7 +113,7 @@ def predict(
         common.complain("there is no line to predict", label="note")
 
 
-def _answer(run: Run, chunks: Iterator[Chunk], plan: Plan, format: str, plain: bool) -> int:
+def _answer(run: Run, chunks: Iterator[Chunk], plan: SearchPlan, format: str, plain: bool) -> int:
     """Write the outputs, chunk by chunk, and count them; what is strange about the inputs is noted once."""
     done, unseen, unknown = 0, set[str](), run.predictor.unknown_share([])
     try:

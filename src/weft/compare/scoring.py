@@ -55,7 +55,7 @@ def _forced(run: Run, pairs: Sequence[Pair], metric: str) -> tuple[float, int]:
     """Loss or accuracy of the pairs, and how many target symbols they have (END included)."""
     predictor = run.predictor
     count = sum(len(target) + 1 for target in predictor.target.encode_all([pair.target for pair in pairs]))
-    return predictor.forced(pairs)[metric], count
+    return predictor.teacher_forced(pairs)[metric], count
 
 
 def _blocks(run: Run, pairs: Sequence[Pair], metric: str) -> Blocks:

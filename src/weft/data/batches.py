@@ -19,7 +19,7 @@ Rows = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Plan:
+class EpochPlan:
     """An epoch: the rows in order, and where each batch begins and ends, in shuffled order."""
 
     rows: Rows
@@ -75,7 +75,7 @@ def plan(
     epoch: int,
     thinning: Thinning | None = None,
     references: References | None = None,
-) -> Plan:
+) -> EpochPlan:
     """Return the batches of one epoch. Rows that alone exceed the budget are left out (`too_long` tells how many)."""
     random = np.random.default_rng((seed, epoch))
     rows = np.flatnonzero(np.maximum(source, target) <= batch_tokens).astype(np.int32)
@@ -92,7 +92,7 @@ def plan(
     ends = np.asarray(bounds, dtype=np.int64)
     begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     order = random.permutation(len(ends))
-    return Plan(rows, begins[order], ends[order])
+    return EpochPlan(rows, begins[order], ends[order])
 
 
 def too_long(source: Lengths, target: Lengths, batch_tokens: int) -> int:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.core.pair import END, Pair
-from weft.data.batches import Plan, References, Thinning, plan
+from weft.data.batches import EpochPlan, References, Thinning, plan
 from weft.data.text.tokens import Tokeniser, encode_pairs
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Corpus:
 
     def epoch(
         self, number: int, batch_tokens: int, seed: int, *, aligned: bool = False, repeat_power: float = 1.0
-    ) -> Plan:
+    ) -> EpochPlan:
         """Return the batches of one epoch; `repeat_power` is the setting of that name."""
         thinning = None if repeat_power == 1 else Thinning(self._sources, repeat_power)
         return plan(*self.lengths(aligned), batch_tokens, seed, number, thinning, self._references)

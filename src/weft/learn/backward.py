@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from weft.core.kinds import Batch, Emission, Loss
-from weft.learn.forced import MOST_SCORES
+from weft.learn.teacher_forced import MOST_SCORES
 from weft.nn.model import Model
 
 

@@ -18,7 +18,7 @@ import torch
 
 from weft.core.errors import Diverged, Interrupted
 from weft.core.reporting import Log, Reporter
-from weft.data.batches import Plan
+from weft.data.batches import EpochPlan
 from weft.data.corpus import Corpus
 from weft.learn import snapshot
 from weft.learn.backward import Backward
@@ -32,11 +32,12 @@ from weft.learn.progress import Progress, Window
 from weft.learn.selection import improves
 from weft.learn.signals import Signals
 from weft.learn.snapshot import Snapshots
-from weft.learn.validate import Evaluation, Validator
+from weft.learn.validate import Validator, examples
 from weft.learn.world import World
 from weft.nn.model import Model, Seq2Seq
+from weft.score.evaluation import Evaluation
 from weft.score.metrics import table_of
-from weft.search.decode import Plan as Search
+from weft.search.decode import SearchPlan
 from weft.spec import Spec
 
 REPORTS = 100  # reports in a run
@@ -50,7 +51,7 @@ class _Stopped(Exception):
     """A signal came in the middle of an evaluation."""
 
 
-def epoch_of(corpus: Corpus, spec: Spec, number: int) -> Plan:
+def epoch_of(corpus: Corpus, spec: Spec, number: int) -> EpochPlan:
     """Return the batches of one epoch, as the settings have it."""
     aligned, train = spec.objective.kind == "ctc", spec.train
     return corpus.epoch(number, train.batch_tokens, train.seed, aligned=aligned, repeat_power=spec.data.repeat_power)
@@ -74,7 +75,7 @@ class Trainer:
         model: Model,
         corpus: Corpus,
         validator: Validator,
-        greedy: Search,
+        greedy: SearchPlan,
         path: Path,
         log: Log,
         world: World,
@@ -97,7 +98,7 @@ class Trainer:
         self.log = log
         self.signals = Signals()
         self._snapshots = Snapshots(path, world.first)
-        self._plan: Plan | None = None
+        self._plan: EpochPlan | None = None
         self._mark = 0.0  # the clock when `progress.seconds` was brought up to date
         self._saved_at = 0.0
         torch.manual_seed(spec.train.seed * 1000 + world.rank)
@@ -162,7 +163,7 @@ class Trainer:
         plan = self._epoch_plan()
         return self.progress.epoch + self.progress.place / max(1, len(plan))
 
-    def _epoch_plan(self) -> Plan:
+    def _epoch_plan(self) -> EpochPlan:
         if self._plan is None:
             self._plan = epoch_of(self.corpus, self.spec, self.progress.epoch)
         return self._plan
@@ -274,7 +275,7 @@ class Trainer:
         line = self._evaluation_line(evaluation)
         if self.world.first:
             self.log.write(line)
-            self.reporter.evaluation(line, evaluation.examples(self.validator.pairs))
+            self.reporter.evaluation(line, examples(self.validator.pairs, evaluation.outputs))
         self._save()
         if self.world.first:
             after_evaluation()
@@ -314,14 +315,14 @@ class Trainer:
             "step": progress.step,
             "epoch": round(self._epochs(), 4),
             **evaluation.metrics,
-            "pairs": evaluation.pairs,
+            "pairs": evaluation.n,
             "metric": metric,
             "score": evaluation.metrics[metric],
             "best": progress.best_step == progress.step,
             "best_score": progress.best_score,
             "seconds": round(progress.seconds, 2),
             "share": round(self.share, 4),
-            "examples": [[e.source, e.wanted, e.output] for e in evaluation.examples(self.validator.pairs)],
+            "examples": [[e.source, e.wanted, e.output] for e in examples(self.validator.pairs, evaluation.outputs)],
         }
 
     # saving and stopping --------------------------------------------------------------------------------------------

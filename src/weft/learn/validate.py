@@ -14,25 +14,12 @@ from weft.core.pair import Pair
 from weft.core.reporting import Example
 from weft.data.text.tokens import Tokeniser, encode_pairs
 from weft.data.text.unseen import UnseenCharacters
-from weft.learn.forced import Forced
+from weft.learn.teacher_forced import TeacherForced
 from weft.nn.model import Model
 from weft.nn.packed import packed
+from weft.score.evaluation import Evaluation
 from weft.score.metrics import table_of
-from weft.search.decode import Plan, Searched, asked_once, decode
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Metrics (loss in nats per target symbol, the others in percent), every output, and how many pairs it was."""
-
-    metrics: dict[str, float]
-    outputs: list[str]
-    pairs: int
-
-    def examples(self, pairs: Sequence[Pair], count: int = 2) -> list[Example]:
-        """Always the same few pairs, so that one sees them change."""
-        places = [len(pairs) * (i + 1) // (count + 1) for i in range(min(count, len(pairs)))]
-        return [Example(_shown(pairs[p]), _wanted(pairs[p], self.outputs[p]), self.outputs[p]) for p in places]
+from weft.search.decode import Searched, SearchPlan, decode, deduplicate
 
 
 @dataclass(frozen=True)
@@ -65,7 +52,7 @@ class Validator:
     def evaluate(
         self,
         model: Model,
-        plan: Plan,
+        plan: SearchPlan,
         device: torch.device,
         tick: Callable[[int], None] | None = None,
         cut: bool = False,
@@ -79,19 +66,19 @@ class Validator:
         try:
             with packed(model):
                 said = self._said(cast(Searched, model), plan, device, tick, cut)
-                metrics = self.forced(model, device)
+                metrics = self.teacher_forced(model, device)
             outputs = [self.unseen_characters.restore(pair.source, text) for pair, text in zip(self.pairs, said)]
             metrics |= table_of().score(outputs, [pair.targets for pair in self.pairs])
         finally:
             model.train(training)
-        return Evaluation(metrics, outputs, len(self.pairs))
+        return Evaluation(metrics, len(self.pairs), outputs)
 
     def _said(
-        self, model: Searched, plan: Plan, device: torch.device, tick: Callable[[int], None] | None, cut: bool
+        self, model: Searched, plan: SearchPlan, device: torch.device, tick: Callable[[int], None] | None, cut: bool
     ) -> list[str]:
         """The output for each source."""
         limits = self._soon_after_targets(plan) if cut else [plan.longest(len(source)) for source in self.sources]
-        groups = asked_once([(limit, *source) for limit, source in zip(limits, self.sources)], plan)
+        groups = deduplicate([(limit, *source) for limit, source in zip(limits, self.sources)], plan)
         if tick is not None and len(groups) < len(limits):
             tick(len(limits) - len(groups))
         firsts = [places[0] for places in groups]
@@ -102,13 +89,19 @@ class Validator:
                 said[place] = self.tokeniser.decode(best[0].ids)
         return said
 
-    def _soon_after_targets(self, plan: Plan) -> list[int]:
+    def _soon_after_targets(self, plan: SearchPlan) -> list[int]:
         each = zip(self.sources, self.targets)
         return [min(plan.longest(len(source)), math.ceil(1.5 * len(target)) + 5) for source, target in each]
 
-    def forced(self, model: Model, device: torch.device) -> dict[str, float]:
-        forced = Forced([model], len(self.tokeniser), self.batch_tokens, device)
+    def teacher_forced(self, model: Model, device: torch.device) -> dict[str, float]:
+        forced = TeacherForced([model], len(self.tokeniser), self.batch_tokens, device)
         return forced.measured([self.sources], self.targets)
+
+
+def examples(pairs: Sequence[Pair], outputs: Sequence[str], count: int = 2) -> list[Example]:
+    """Pairs with their outputs, always the same few, so that one sees them change."""
+    rows = [len(pairs) * (i + 1) // (count + 1) for i in range(min(count, len(pairs)))]
+    return [Example(_shown(pairs[row]), _wanted(pairs[row], outputs[row]), outputs[row]) for row in rows]
 
 
 def _shown(pair: Pair) -> str:

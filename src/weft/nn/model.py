@@ -17,19 +17,19 @@ from weft.core.pair import START
 
 
 @dataclass(frozen=True)
-class Going(Generic[S]):
-    """Hypotheses under way: the decoder's state, the lines for heads that look at them, and what to read for START."""
+class SearchState(Generic[S]):
+    """The state of open hypotheses: the decoder's, the lines for heads that see them, and what is read for START."""
 
     state: S
     lines: Lines
     memory: Memory | None  # once a line
     prompt: Tensor | None = None  # (N,)
 
-    def select(self, rows: Tensor) -> Going[S]:
+    def select(self, rows: Tensor) -> SearchState[S]:
         memory, prompt, (lines, kept) = self.memory, self.prompt, self.lines.select(rows)
         if memory is not None and kept is not None:
             memory = memory.select(kept)
-        return Going(self.state.select(rows), lines, memory, None if prompt is None else prompt[rows])
+        return SearchState(self.state.select(rows), lines, memory, None if prompt is None else prompt[rows])
 
 
 class Model(nn.Module):
@@ -68,18 +68,18 @@ class Seq2Seq(Model, Generic[S]):
         memory = self._read(batch.source, batch.source_mask)
         return self.decoder.unroll(given, self.decoder.start(memory)), memory
 
-    def begin(self, source: Tensor, mask: Tensor) -> Going[S]:
+    def begin(self, source: Tensor, mask: Tensor) -> SearchState[S]:
         memory = self._read(source, mask)
         prompt = source[:, 0] if self.prompted else None
         lines = Lines(source.shape[0])
-        return Going(self.decoder.start(memory), lines, memory if self.head.sees_source else None, prompt)
+        return SearchState(self.decoder.start(memory), lines, memory if self.head.sees_source else None, prompt)
 
-    def advance(self, y: Tensor, going: Going[S]) -> tuple[Tensor, Going[S]]:
-        if going.prompt is not None:
-            y = torch.where(y == START, going.prompt, y)
-        out, state = self.decoder.step(y, going.state)
-        said = _log_probs(self.head(going.lines.fold(out[:, None]), going.memory))
-        return going.lines.unfold(said)[:, 0], replace(going, state=state)  # (N, V)
+    def advance(self, y: Tensor, search: SearchState[S]) -> tuple[Tensor, SearchState[S]]:
+        if search.prompt is not None:
+            y = torch.where(y == START, search.prompt, y)
+        out, state = self.decoder.step(y, search.state)
+        log_probs = _log_probs(self.head(search.lines.fold(out[:, None]), search.memory))
+        return search.lines.unfold(log_probs)[:, 0], replace(search, state=state)  # (N, V)
 
     def _read(self, source: Tensor, mask: Tensor) -> Memory:
         first = 1 if self.prompted else 0

@@ -17,9 +17,9 @@ import torch
 from weft.core.kinds import Hypothesis
 from weft.core.pair import Pair
 from weft.data.text.tokens import Tokeniser, encode_pairs
-from weft.learn.forced import Forced
+from weft.learn.teacher_forced import TeacherForced
 from weft.nn.model import Aligned, Seq2Seq
-from weft.search.decode import Plan, Searched, Source, decode
+from weft.search.decode import Searched, SearchPlan, Source, decode
 from weft.search.ensemble import Ensemble
 
 Ids = tuple[int, ...]
@@ -27,7 +27,7 @@ Tick = Callable[[int], None] | None
 AT_ONCE = 2048  # lines whose outputs are judged together
 
 
-class Voice(Protocol):
+class Member(Protocol):
     """A model with the tokenisers that it reads and writes by."""
 
     @property
@@ -40,12 +40,12 @@ class Voice(Protocol):
     def model(self) -> Seq2Seq[Any] | Aligned: ...
 
 
-class Choir:
+class DirectionEnsemble:
     """Models that write the same way, as one."""
 
-    def __init__(self, voices: Sequence[Voice], batch_tokens: int, device: torch.device) -> None:
-        self.voices, self.target = voices, voices[0].target
-        self._forced = Forced([voice.model for voice in voices], len(self.target), batch_tokens, device)
+    def __init__(self, members: Sequence[Member], batch_tokens: int, device: torch.device) -> None:
+        self.members, self.target = members, members[0].target
+        self._forced = TeacherForced([member.model for member in members], len(self.target), batch_tokens, device)
 
     def sources(self, pairs: Sequence[Pair]) -> list[Source]:
         """Ids; of several models each one's."""
@@ -53,16 +53,16 @@ class Choir:
         return list(zip(*each)) if len(each) > 1 else list(each[0])
 
     def _sources(self, pairs: Sequence[Pair]) -> list[list[list[int]]]:
-        return [voice.source.encode_sources(pairs) for voice in self.voices]
+        return [member.source.encode_sources(pairs) for member in self.members]
 
     @property
     def searched(self) -> Searched:
-        models = [voice.model for voice in self.voices]
+        models = [member.model for member in self.members]
         return models[0] if len(models) == 1 else Ensemble([m for m in models if isinstance(m, Seq2Seq)])
 
-    def forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
+    def teacher_forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
         """Given the right symbols so far: `loss` and `accuracy`."""
-        targets = encode_pairs(pairs, self.voices[0].source, self.target)[1]
+        targets = encode_pairs(pairs, self.members[0].source, self.target)[1]
         return self._forced.measured(self._sources(pairs), targets)
 
     def scores(self, pairs: Sequence[Pair], written: Sequence[Ids]) -> list[tuple[float, ...]]:
@@ -70,14 +70,20 @@ class Choir:
         return self._forced.scores(self._sources(pairs), [list(ids) for ids in written])
 
 
-def choirs(voices: Sequence[Voice], batch_tokens: int, device: torch.device) -> list[Choir]:
+def by_direction(members: Sequence[Member], batch_tokens: int, device: torch.device) -> list[DirectionEnsemble]:
     """Those that write from the start, if there are any, then those that write from the end."""
-    ways = [[voice for voice in voices if voice.target.backward is way] for way in (False, True)]
-    return [Choir(way, batch_tokens, device) for way in ways if way]
+    ways = [[member for member in members if member.target.backward is way] for way in (False, True)]
+    return [DirectionEnsemble(way, batch_tokens, device) for way in ways if way]
 
 
-def both_ways(
-    lead: Choir, other: Choir, pairs: Sequence[Pair], plan: Plan, device: torch.device, batch_lines: int, tick: Tick
+def search_both_directions(
+    lead: DirectionEnsemble,
+    other: DirectionEnsemble,
+    pairs: Sequence[Pair],
+    plan: SearchPlan,
+    device: torch.device,
+    batch_lines: int,
+    tick: Tick,
 ) -> Iterator[list[Hypothesis]]:
     """What the lead's beam has found, by the mean of both ways; each symbol's log-probability is the lead's."""
     for first in range(0, len(pairs), AT_ONCE):

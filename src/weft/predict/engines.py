@@ -19,7 +19,7 @@ from weft.core.pair import END
 from weft.data.text.tokens import Tokeniser
 from weft.predict.predictor import Predictor
 from weft.runs.folder import RunFolder
-from weft.search.decode import Plan
+from weft.search.decode import SearchPlan
 from weft.spec import Spec
 
 Shown = Literal["text", "score", "each symbol's score"]
@@ -44,14 +44,14 @@ class Translator:
         self._limited = predictor.spec.embed.positions in LIMITED
         self._never = [[name] for place, name in enumerate(self._target[: predictor.target.first]) if place != END]
 
-    def takes(self, source: Sequence[int], plan: Plan) -> bool:
+    def takes(self, source: Sequence[int], plan: SearchPlan) -> bool:
         """CTranslate2 has a table of so many places, unless positions are turns."""
         return not self._limited or max(len(source) + 1, plan.longest(len(source))) < PLACES
 
     def decode(
         self,
         sources: Sequence[Sequence[int]],
-        plan: Plan,
+        plan: SearchPlan,
         batch_lines: int = 64,
         tick: Callable[[int], None] | None = None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
@@ -74,7 +74,7 @@ class Translator:
                 if tick is not None:
                     tick(1)
 
-    def _call(self, sources: Sequence[Sequence[int]], longest: int, plan: Plan, batch_lines: int) -> list[Any]:
+    def _call(self, sources: Sequence[Sequence[int]], longest: int, plan: SearchPlan, batch_lines: int) -> list[Any]:
         """What CTranslate2 will say of each, which it goes on working out meanwhile."""
         lines = [[*(self._source[i] for i in ids), self._source[END]] for ids in sources]
         width = 1 if plan.kind == "greedy" else max(plan.width, plan.nbest)
@@ -103,7 +103,7 @@ class Translator:
         return [Hypothesis(tuple(self._ids[name] for name in names[:limit]), (), float(score)) for names, score in both]
 
 
-def why_not(predictor: Predictor, plan: Plan, shown: Shown) -> tuple[str, str] | None:
+def why_not(predictor: Predictor, plan: SearchPlan, shown: Shown) -> tuple[str, str] | None:
     """What keeps CTranslate2 from answering this (what, what to do); None where it can."""
     found = unknown_part(predictor.spec)
     if found is not None:
@@ -138,7 +138,7 @@ def _facts(folder: RunFolder) -> dict[str, Any]:
     return known
 
 
-def is_wanted(engine: str, folder: RunFolder, predictor: Predictor, plan: Plan, shown: Shown) -> bool:
+def is_wanted(engine: str, folder: RunFolder, predictor: Predictor, plan: SearchPlan, shown: Shown) -> bool:
     """Whether CTranslate2 is to search, and not torch; UserError where the user asks for what it cannot do.
 
     `auto` takes CTranslate2 where the run has been exported in the format that it was trained in, so that nothing is

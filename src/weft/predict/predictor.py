@@ -23,14 +23,15 @@ from weft.data.text.tokens import Tokeniser, encode_pairs, marks_of
 from weft.data.text.unseen import UnknownShare
 from weft.learn import snapshot
 from weft.learn.model import model_of
-from weft.learn.validate import Evaluation, Validator
+from weft.learn.validate import Validator
 from weft.learn.world import pick_device
 from weft.nn.model import Aligned, Seq2Seq
 from weft.nn.packed import pack
-from weft.predict.directions import Choir, both_ways, choirs
+from weft.predict.directions import DirectionEnsemble, by_direction, search_both_directions
 from weft.runs.folder import RunFolder, best_weights
+from weft.score.evaluation import Evaluation
 from weft.score.metrics import table_of
-from weft.search.decode import Plan, asked_once, decode
+from weft.search.decode import SearchPlan, decode, deduplicate
 from weft.search.rules import Rules
 from weft.spec import Search, Spec
 
@@ -82,12 +83,12 @@ class Engine(Protocol):
     Hypotheses come with their source's place, in any order, so that texts are put together while it goes on searching.
     """
 
-    def takes(self, source: Any, plan: Plan) -> bool:
+    def takes(self, source: Any, plan: SearchPlan) -> bool:
         """Whether it can search for this one; torch takes what is left."""
         ...
 
     def decode(
-        self, sources: Sequence[Any], plan: Plan, batch_lines: int, tick: Callable[[int], None] | None
+        self, sources: Sequence[Any], plan: SearchPlan, batch_lines: int, tick: Callable[[int], None] | None
     ) -> Iterable[tuple[int, list[Hypothesis]]]: ...
 
 
@@ -129,7 +130,7 @@ class Predictor:
     def join(self, other: Predictor, where: str) -> None:
         """Predict together with another run from now on: the mean of the probabilities."""
         if any(isinstance(p.model, Aligned) for p in (self, other)):
-            what = "a CTC model says no next symbol, so it cannot share the choice of one"
+            what = "CTC models cannot be combined in an ensemble"
             raise UserError(what, where, "leave the run out, or use runs with head.kind=tokens or copy")
         if self.target.names != other.target.names:
             raise UserError(
@@ -139,16 +140,16 @@ class Predictor:
             )
         self.others += [other, *other.others]
 
-    def plan(self, search: Search | None = None, nbest: int = 1, prefix: str = "") -> Plan:
+    def plan(self, search: Search | None = None, nbest: int = 1, prefix: str = "") -> SearchPlan:
         if prefix and isinstance(self.model, Aligned):
             what = "a CTC model has no decoder that could be given a prefix"
             raise UserError(what, "--prefix", "leave it out, or use a run with head.kind=tokens")
-        return make_plan(search or self.spec.search, self._choirs()[0].target, nbest, prefix)
+        return make_plan(search or self.spec.search, self._by_direction()[0].target, nbest, prefix)
 
     def predict(
         self,
         pairs: Sequence[Pair],
-        plan: Plan | None = None,
+        plan: SearchPlan | None = None,
         *,
         first_line: int = 0,
         batch_lines: int = 64,
@@ -158,12 +159,12 @@ class Predictor:
         plan = plan or self.plan()
         asked = [i for i, pair in enumerate(pairs) if pair.source.strip()]
         # line numbers matter to sampling: they are the input's, empty lines counted
-        groups = asked_once([(pairs[i].source, pairs[i].tag, tuple(pairs[i].features)) for i in asked], plan)
+        groups = deduplicate([(pairs[i].source, pairs[i].tag, tuple(pairs[i].features)) for i in asked], plan)
         firsts = [asked[places[0]] for places in groups]
         made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
         if tick is not None and len(groups) < len(asked):
             tick(len(asked) - len(groups))
-        target, lines = self._choirs()[0].target, [first_line + i for i in firsts]
+        target, lines = self._by_direction()[0].target, [first_line + i for i in firsts]
         for group, hypotheses in self._hypotheses([pairs[i] for i in firsts], lines, plan, batch_lines, tick):
             source = pairs[firsts[group]].source
             found = Prediction(source, tuple(self._output(source, target, h) for h in hypotheses))
@@ -175,14 +176,14 @@ class Predictor:
         self,
         pairs: Sequence[Pair],
         lines: Sequence[int],
-        plan: Plan,
+        plan: SearchPlan,
         batch_lines: int,
         tick: Callable[[int], None] | None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Those of each source, with its place, in any order; `lines` are the sources' numbers in the input."""
-        lead, *other = self._choirs()
+        lead, *other = self._by_direction()
         if other and plan.kind == "beam":
-            yield from enumerate(both_ways(lead, other[0], pairs, plan, self.device, batch_lines, tick))
+            yield from enumerate(search_both_directions(lead, other[0], pairs, plan, self.device, batch_lines, tick))
             return
         engine, sources = self.engine, lead.sources(pairs)
         taken = [] if engine is None else [place for place, source in enumerate(sources) if engine.takes(source, plan)]
@@ -195,11 +196,11 @@ class Predictor:
             left, decode(lead.searched, some, plan, self.device, lines=numbers, batch_lines=batch_lines, tick=tick)
         )
 
-    def _choirs(self) -> list[Choir]:
-        return choirs([self, *self.others], self.spec.train.batch_tokens, self.device)
+    def _by_direction(self) -> list[DirectionEnsemble]:
+        return by_direction([self, *self.others], self.spec.train.batch_tokens, self.device)
 
     def evaluate(
-        self, pairs: Sequence[Pair], plan: Plan | None = None, tick: Callable[[int], None] | None = None
+        self, pairs: Sequence[Pair], plan: SearchPlan | None = None, tick: Callable[[int], None] | None = None
     ) -> Evaluation:
         """Decode the pairs' sources and compare with their targets."""
         plan = plan or self.plan()
@@ -207,12 +208,12 @@ class Predictor:
             validator = Validator.of(pairs, self.source, self.target, self.spec.train.batch_tokens)
             return validator.evaluate(self.model, plan, self.device, tick)
         outputs = [found.text for found in self.predict(pairs, plan, tick=tick)]
-        metrics = {**self.forced(pairs), **table_of().score(outputs, [pair.targets for pair in pairs])}
-        return Evaluation(metrics, outputs, len(pairs))
+        metrics = {**self.teacher_forced(pairs), **table_of().score(outputs, [pair.targets for pair in pairs])}
+        return Evaluation(metrics, len(pairs), outputs)
 
-    def forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
+    def teacher_forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
         """Of the models together, given the right symbols so far: `loss` and `accuracy`; of both ways the mean."""
-        each = [choir.forced(pairs) for choir in self._choirs()]
+        each = [ensemble.teacher_forced(pairs) for ensemble in self._by_direction()]
         return {name: fmean(found[name] for found in each) for name in each[0]}
 
     def _output(self, source: str, target: Tokeniser, hypothesis: Hypothesis) -> Output:
@@ -262,7 +263,7 @@ def _weights(noted: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
     return found
 
 
-def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "") -> Plan:
+def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "") -> SearchPlan:
     """The search of a spec, for outputs in the target's symbols."""
     if prefix and target.backward:
         what = "this run writes from the end (decoder.reverse=true), so the beginning of an output cannot be given"
@@ -276,4 +277,4 @@ def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "
             "use symbols of the training targets (they are in target.json)",
         )
     rules = Rules(target.first, forced, search.no_repeat, tuple(target.joining(prefix)) if prefix else ())
-    return Plan(**settings, nbest=nbest, rules=rules)
+    return SearchPlan(**settings, nbest=nbest, rules=rules)

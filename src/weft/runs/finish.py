@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.learn.effort import limits
 from weft.learn.loop import Trainer
-from weft.learn.validate import Validator
+from weft.learn.validate import Validator, examples
 from weft.look.card import card
 from weft.predict.predictor import Predictor, make_plan
 from weft.runs.curves import Curves
@@ -50,7 +50,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
         "step": progress.best_step,
         "steps": progress.step,
         **evaluation.metrics,
-        "pairs": evaluation.pairs,
+        "pairs": evaluation.n,
         "of": len(valid.pairs),
         "metric": spec.train.select,
         "search": f"beam {search.width}" if search.kind == "beam" else search.kind,
@@ -58,7 +58,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
         "models": 1 + len(predictor.others),
         "steps_of_others": [LogFile(member.log).evaluations()[-1]["step"] for member in folder.trained_members()],
         "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),
-        "examples": [[e.source, e.wanted, e.output] for e in evaluation.examples(part.pairs, 6)],
+        "examples": [[e.source, e.wanted, e.output] for e in examples(part.pairs, evaluation.outputs, 6)],
         "seconds": round(sum(each.progress.seconds for each in trainers), 2),
         "spent": spent,
         "limit": limit,

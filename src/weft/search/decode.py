@@ -26,7 +26,7 @@ Source = Sequence[int] | Sequence[Sequence[int]]  # ids, or for an ensemble each
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """How to search: `kind` is greedy, beam or sample; an output has at most ratio · source + extra symbols."""
 
     kind: str = "beam"
@@ -46,7 +46,7 @@ class Plan:
         return math.ceil(self.max_ratio * source) + self.max_extra
 
 
-def asked_once(asked: Sequence[Hashable], plan: Plan) -> list[list[int]]:
+def deduplicate(asked: Sequence[Hashable], plan: SearchPlan) -> list[list[int]]:
     """The places of each that is to be searched for: those that are equal share a search, unless each draws its own."""
     groups: dict[Hashable, list[int]] = {}
     for place, one in enumerate(asked):
@@ -57,7 +57,7 @@ def asked_once(asked: Sequence[Hashable], plan: Plan) -> list[list[int]]:
 def decode(
     model: Searched,
     sources: Sequence[Source],
-    plan: Plan,
+    plan: SearchPlan,
     device: torch.device,
     *,
     lines: Sequence[int] | None = None,
@@ -113,7 +113,7 @@ def _together(sources: Sequence[Source], device: torch.device) -> tuple[Tensor, 
 
 
 def _decode_batch(
-    model: Searched, sources: Sequence[Source], plan: Plan, limits: Tensor, device: torch.device, lines: list[int]
+    model: Searched, sources: Sequence[Source], plan: SearchPlan, limits: Tensor, device: torch.device, lines: list[int]
 ) -> list[list[Hypothesis]]:
     source, mask = _together(sources, device)
     if isinstance(model, Aligner):
@@ -132,7 +132,7 @@ def _decode_batch(
 
 @torch.inference_mode()
 def _decode_frames(
-    model: Aligner, source: Tensor, mask: Tensor, plan: Plan, lines: list[int]
+    model: Aligner, source: Tensor, mask: Tensor, plan: SearchPlan, lines: list[int]
 ) -> list[list[Hypothesis]]:
     """By CTC: each line by itself, over its own frames."""
     said = forbid_blanked(model.frames(source, mask), plan.rules.first_symbol).cpu().double()

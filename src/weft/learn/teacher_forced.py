@@ -22,7 +22,7 @@ Rows = Sequence[list[int]]  # ids
 
 
 @dataclass(frozen=True)
-class Forced:
+class TeacherForced:
     """Some models as one: each has sources in its own symbols, and the mean of their probabilities counts."""
 
     models: Sequence[Model]

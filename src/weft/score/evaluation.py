@@ -1,0 +1,40 @@
+"""What an evaluation found: the scores of a run on a set of pairs, and its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.score.metrics import table_of
+
+
+@dataclass(frozen=True)
+class Evaluation(Mapping[str, float]):
+    """Metrics of a run on some pairs: percent, but `loss` in nats per target symbol. `n` is the number of pairs."""
+
+    metrics: dict[str, float]
+    n: int
+    outputs: list[str] = field(repr=False)
+    signatures: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> float:
+        return self.metrics[table_of()[name].name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metrics)
+
+    def __len__(self) -> int:
+        return len(self.metrics)
+
+    def _repr_html_(self) -> str:
+        return f"<table><tr><th>metric</th><th>{self.n} pairs</th></tr>{html_rows(self.metrics)}</table>"
+
+
+def html_rows(scores: Mapping[str, Any]) -> str:
+    """The rows of a table of scores, for a notebook."""
+    present = table_of().present(scores)
+    return "".join(
+        f"<tr><td>{metric.name}</td><td style='text-align:right'>{metric.show(value)}</td></tr>"
+        for metric, value in present
+    )
