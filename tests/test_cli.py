@@ -577,13 +577,33 @@ def test_wrong_ways_to_predict_are_refused(weft: Weft, tiny_run: Run, arguments:
 
 
 @pytest.mark.parametrize(("arguments", "key"), [
-    (["--beam", "0"], "search.width"), (["--beam", "-1"], "search.width"), (["--beam", "5000"], "search.width"),
-    (["--sample", "--temperature", "0"], "search.temperature"), (["--sample", "--top-p", "2"], "search.top_p"),
-    (["--sample", "--top-k", "-1"], "search.top_k"), (["--sample", "--seed", "-1"], "search.seed"),
+    (["--beam", "0"], "width"), (["--beam", "-1"], "width"), (["--beam", "5000"], "width"),
+    (["--sample", "--temperature", "0"], "temperature"), (["--sample", "--top-p", "2"], "top_p"),
+    (["--sample", "--top-k", "-1"], "top_k"), (["--sample", "--seed", "-1"], "seed"),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else value)  # fmt: skip
-def test_impossible_searches_are_refused(weft: Weft, tiny_run: Run, arguments: list[str], key: str) -> None:
+def test_impossible_searches_are_refused_by_flag_on_the_command_line_and_by_setting_in_python(
+    weft: Weft, tiny_run: Run, arguments: list[str], key: str
+) -> None:
+    flag, value = arguments[-2:]
     done = weft("predict", tiny_run.path, *arguments, stdin="abc\n")
-    refused(done, f"error: {key}: input should be ", f"but it is {arguments[-1]}", f"setting {key} (from flag)")
+    refused(done, f"error: {flag}: input should be ", f"but it is {value}", f"where: {flag}\n", f"give {flag} another")
+    with pytest.raises(UserError, match=f"search.{key}: input should be ") as caught:
+        tiny_run.predict(["abc"], search={"kind": "sample", key: float(value)})
+    assert caught.value.where == f"setting search.{key}"
+    assert "--" not in str(caught.value)
+
+
+def test_wrong_arguments_are_told_as_arguments_in_python_and_as_flags_on_the_command_line(
+    weft: Weft, tiny_run: Run
+) -> None:
+    wrong: list[tuple[str, object]] = [("nbest", 0), ("prefix", "Ж"), ("engine", "gpu"), ("engine", "ctranslate2")]
+    for name, value in wrong:
+        with pytest.raises(UserError) as caught:
+            tiny_run.predict(["abc"], **{name: value})
+        assert caught.value.where.partition("=")[0] == name
+        assert "--" not in str(caught.value)
+        done = weft("predict", tiny_run.path, f"--{name}", value, stdin="abc\n")
+        refused(done, caught.value.what, f"where: --{name}", caught.value.todo)
 
 
 @pytest.mark.parametrize(("bad", "said"), [
@@ -612,7 +632,7 @@ def test_more_outputs_than_greedy_search_has_are_refused(weft: Weft, copied: Pat
         spec["search"]["kind"] = "greedy"
         (copied / "spec.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
     done = weft("predict", copied, *flags, "--nbest", 3, "--format", "tsv", stdin="abc\n")
-    refused(done, "greedy search finds one output", "--nbest 3", "use --beam or --sample")
+    refused(done, "greedy search finds one output", "--nbest 3", "use beam search or sampling")
 
 
 # predicting ----------------------------------------------------------------------------------------------------------

@@ -61,10 +61,9 @@ def test_both_engines_say_the_same(positions: str, norm: str, tmp_path: Path) ->
     engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
     greedy, beam = made.plan(Search(kind="greedy")), made.plan(Search(kind="beam", width=4, length_penalty=0.0))
     by_torch = made.predict(lines(), greedy)
-    made.engine = engine
-    assert [one.text for one in made.predict(lines(), greedy)] == [one.text for one in by_torch]
+    assert [one.text for one in made.predict(lines(), greedy, engine=engine)] == [one.text for one in by_torch]
     ended = 0
-    for said in made.predict(lines(), beam):
+    for said in made.predict(lines(), beam, engine=engine):
         if len(said.outputs[0].tokens) <= 2 * len(said.source) + 20:  # what is cut off has no score for its end
             assert said.score == pytest.approx(scored_by_torch(made, said.source, said.text), abs=1e-4)
             ended += 1
@@ -75,8 +74,8 @@ def test_without_scores_the_texts_are_the_same(tmp_path: Path) -> None:
     made = predictor()
     out, found = exporting.export(made, tmp_path, tmp_path / "out"), []
     for scored in (True, False):
-        made.engine = Translator(out, made, scored)
-        found.append(made.predict(lines(), made.plan(Search(kind="greedy"))))
+        engine = Translator(out, made, scored)
+        found.append(made.predict(lines(), made.plan(Search(kind="greedy")), engine=engine))
     assert [one.text for one in found[0]] == [one.text for one in found[1]]
     assert not any(math.isnan(one.score) for one in found[0])
     assert all(math.isnan(one.score) for one in found[1])
@@ -89,8 +88,9 @@ def scored_by_torch(made: Predictor, source: str, target: str) -> float:
 
 def test_a_prefix_and_several_outputs(tmp_path: Path) -> None:
     made = predictor(embed__positions="rotary")
-    made.engine = Translator(exporting.export(made, tmp_path, tmp_path / "out", "int8"), made)
-    found = made.predict([Pair("abc"), Pair("")], made.plan(Search(kind="beam", width=4), nbest=3, prefix="ab"))
+    engine = Translator(exporting.export(made, tmp_path, tmp_path / "out", "int8"), made)
+    plan = made.plan(Search(kind="beam", width=4), nbest=3, prefix="ab")
+    found = made.predict([Pair("abc"), Pair("")], plan, engine=engine)
     assert len(found[0].outputs) == 3
     assert all(output.text.startswith("ab") for output in found[0].outputs)
     assert found[1].text == "", "an empty source has an empty output here too"
@@ -128,13 +128,13 @@ def test_lines_too_long_for_its_table_are_predicted_by_torch_and_all_stay_in_ord
         return decode(self, sources, *how)
 
     monkeypatch.setattr(Translator, "decode", noting)
-    made.engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
-    found = made.predict(mixed, plan, tick=ticks.append)
+    engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
+    found = made.predict(mixed, plan, tick=ticks.append, engine=engine)
     assert [one.text for one in found] == by_torch
     assert sum(ticks) == len(mixed) - 1, "all but the empty one"
     assert max(given) == (2040 if positions == "sinusoid" else 2048)
     assert len(given) == (7 if positions == "sinusoid" else 9)
-    scores = [made.predict([pair], plan)[0].score for pair in mixed]
+    scores = [made.predict([pair], plan, engine=engine)[0].score for pair in mixed]
     assert [one.score for one in found] == pytest.approx(scores, abs=1e-4)
     assert len({round(score, 2) for score in scores}) > 5
 
@@ -158,11 +158,11 @@ def test_lines_of_very_different_limits_are_searched_apart_and_say_what_they_do_
         return call(self, sources, longest, *how)
 
     monkeypatch.setattr(Translator, "_call", noting)
-    made.engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
-    together = [one.text for one in made.predict(pairs, plan)]
+    engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
+    together = [one.text for one in made.predict(pairs, plan, engine=engine)]
     assert sum(len(limits) for limits, _ in calls) == len(pairs)
     assert all(longest == max(limits) < 2 * min(limits) for limits, longest in calls)
-    assert together == [made.predict([pair], plan)[0].text for pair in pairs]
+    assert together == [made.predict([pair], plan, engine=engine)[0].text for pair in pairs]
     assert any(len(text) == plan.longest(len(pair.source)) for text, pair in zip(together, pairs)), "cut off"
 
 
@@ -187,7 +187,7 @@ def test_what_it_does_not_know_is_named(settings: dict[str, Any], part: str, tmp
 def test_what_it_cannot_answer_is_said(tmp_path: Path) -> None:
     made = predictor()
     assert why_not(made, made.plan(Search(kind="beam")), "text") is None
-    assert "symbol" in why_not(made, made.plan(Search(kind="beam")), "each symbol's score")[0]
+    assert "symbol" in why_not(made, made.plan(Search(kind="beam")), "tokens")[0]
     ends_open = replace(made.plan(Search(kind="beam")), rules=Rules(4, (5,), joining=(6,)))
     assert "prefix" in why_not(made, ends_open, "text")[0]
     assert "draws" in why_not(made, made.plan(Search(kind="sample")), "text")[0]
@@ -282,5 +282,6 @@ def test_several_models_are_not_exported_as_one(tmp_path: Path) -> None:
 def test_an_output_matrix_of_its_own_is_exported(tmp_path: Path) -> None:
     made = predictor(head__tied=False)
     by_torch = made.predict(lines(), made.plan(Search(kind="greedy")))
-    made.engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
-    assert [one.text for one in made.predict(lines(), made.plan(Search(kind="greedy")))] == [o.text for o in by_torch]
+    engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
+    found = made.predict(lines(), made.plan(Search(kind="greedy")), engine=engine)
+    assert [one.text for one in found] == [one.text for one in by_torch]

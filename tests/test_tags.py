@@ -256,9 +256,9 @@ def test_a_run_is_not_judged_on_pairs_without_the_marks_that_it_was_trained_with
     run = marked[name]
     with pytest.raises(UserError) as caught:
         run.evaluate([("abc", "cba"), ("ab", "ab")])
-    assert caught.value.what == f"this run was trained with {name}, and no pair has any"
-    assert caught.value.where == str(run.path)
-    assert caught.value.todo == f"name their column with --{name}, or give weft.Pair(…, {name}=…)"
+    assert caught.value.what == f"the run {run.path} was trained with {name}, and no pair has any"
+    assert caught.value.where == name
+    assert caught.value.todo == f"name the column of {name}, or give weft.Pair(…, {name}=…)"
     assert run.evaluate([Pair("abc", "cba", tag="turn", features=("turn",)), Pair("ab", "ab")]).n == 2, "some have"
     (tmp_path / "bare.tsv").write_text("abc\tcba\t\nab\tab\t\n", encoding="utf-8")
     refused(weft("evaluate", run.path, "bare.tsv"), f"trained with {name}", str(run.path), f"--{name}")
@@ -266,8 +266,10 @@ def test_a_run_is_not_judged_on_pairs_without_the_marks_that_it_was_trained_with
 
 def test_only_a_run_with_marks_can_meet_one_that_it_never_saw(marked: dict[str, Run]) -> None:
     pair = Pair("abc", tag="other", features=("more",))
-    assert marked["plain"].predictor.unseen_marks([pair]) == set()
-    assert marked["tag"].predictor.unseen_marks([pair]) == {"<other>", "<+more>"}
+    for name, unseen in (("plain", set()), ("tag", {"<other>", "<+more>"})):
+        notes = marked[name].predictor.input_notes()
+        notes.see([pair])
+        assert notes.unseen_marks == unseen
 
 
 # --- the command line, and starting from another run

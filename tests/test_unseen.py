@@ -200,7 +200,7 @@ def test_predicting_in_another_alphabet_is_noted_once(weft: Weft, tiny_run: Run,
     assert done.code == 0
     assert len(done.lines) == 6
     assert done.err.count("100% of the characters of the input never occur in the training sources") == 1
-    with pytest.warns(UserWarning, match="100% of the characters of the lines"):
+    with pytest.warns(UserWarning, match="100% of the characters of the input"):
         tiny_run.predict(["\u0436"], search={"kind": "greedy"})
 
 

@@ -39,8 +39,7 @@ def translator(options: argparse.Namespace) -> Callable[[list[str]], list[str]]:
     run = weft.load(options.model_folder)
     memory.keep()  # as the command does
     predictor = run.predictor
-    if options.exported is not None:
-        predictor.engine = Translator(options.exported, predictor, scored=False)
+    engine = None if options.exported is None else Translator(options.exported, predictor, scored=False)
     search = {"kind": "greedy"} if options.beam == 1 else {"kind": "beam", "width": options.beam}
     plan = predictor.plan(run.search(search))
     if options.length is not None:
@@ -48,7 +47,7 @@ def translator(options: argparse.Namespace) -> Callable[[list[str]], list[str]]:
         never_end(predictor.model)
 
     def translate(lines: list[str]) -> list[str]:
-        found = predictor.predict([Pair(line) for line in lines], plan, batch_lines=options.batch)
+        found = predictor.predict([Pair(line) for line in lines], plan, batch_lines=options.batch, engine=engine)
         return [prediction.text for prediction in found]
 
     return translate

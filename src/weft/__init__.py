@@ -15,6 +15,7 @@ __all__ = [
     "Evaluation",
     "Pair",
     "Prediction",
+    "Predictions",
     "Run",
     "UserError",
     "WeftError",
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from weft.compare.compare import Compared, compare_settings
     from weft.core.errors import UserError, WeftError
     from weft.core.pair import Pair
-    from weft.predict.predictor import Prediction
+    from weft.predict.predictions import Prediction, Predictions
     from weft.score.evaluation import Evaluation
 
 _HOMES = {
@@ -39,7 +40,8 @@ _HOMES = {
     "Evaluation": "weft.score.evaluation",
     "compare_settings": "weft.compare.compare",
     "Compared": "weft.compare.compare",
-    "Prediction": "weft.predict.predictor",
+    "Prediction": "weft.predict.predictions",
+    "Predictions": "weft.predict.predictions",
     "Pair": "weft.core.pair",
     "UserError": "weft.core.errors",
     "WeftError": "weft.core.errors",

@@ -8,8 +8,7 @@ run.evaluate("test.tsv")["exact"]
 from __future__ import annotations
 
 import html
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,11 @@ from weft.core.reporting import Reporter
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import keep_given
 from weft.learn.budget import read_seconds
-from weft.predict.predictor import Prediction, Predictor
+from weft.predict import engines
+from weft.predict.engines import Detail
+from weft.predict.predictions import Predictions
+from weft.predict.predictor import Predictor
+from weft.predict.stream import CHUNK, predict_stream
 from weft.runs.folder import RunFolder
 from weft.runs.job import Job, named_files
 from weft.runs.log import LogFile
@@ -61,21 +64,42 @@ class Run:
         search: Mapping[str, Any] | None = None,
         nbest: int = 1,
         prefix: str = "",
-    ) -> list[Prediction]:
-        """A prediction for each line. `search` overrides settings: `{"kind": "greedy"}`, `{"width": 10}`."""
+        engine: str = "auto",
+        detail: Detail = "tokens",
+    ) -> Predictions:
+        """Predict for each line, in order; a notebook shows the result as a table.
+
+        `search` overrides settings: `{"kind": "greedy"}`, `{"width": 10}`. `nbest` outputs are found for each line, and
+        every output begins with `prefix`. `engine` computes: torch, ctranslate2, or auto, which takes CTranslate2 where
+        the run was exported to it and it can tell all the `detail`: the text, its score, and that of its tokens.
+        """
         if isinstance(lines, str):
             raise UserError("a single text is given where lines are expected", "lines", "give a list: predict([text])")
-        pairs = [self._input(line, place) for place, line in enumerate(lines, 1)]
-        how = self.search(search)
-        if nbest > 1 and how.kind == "greedy":
-            raise UserError("greedy search finds one output", f"nbest={nbest}", "use beam or sample for several")
-        if note := self.predictor.unknown_share(pairs).note("the lines"):
-            warnings.warn(note, stacklevel=2)
-        return self.predictor.predict(pairs, self.predictor.plan(how, nbest, prefix))
+        pairs = [self._input(line, number) for number, line in enumerate(lines, 1)]
+        chunks = self.predictions(
+            pairs, search=search, nbest=nbest, prefix=prefix, engine=engine, detail=detail, chunk=max(1, len(pairs))
+        )
+        return Predictions(prediction for chunk in chunks for prediction in chunk)
 
-    def _input(self, line: str | Pair, place: int) -> Pair:
-        """A line as a pair that has what the run was trained with."""
-        where = f"line {place} of the list"
+    def predictions(
+        self,
+        inputs: Iterable[Pair],
+        *,
+        search: Mapping[str, Any] | None = None,
+        nbest: int = 1,
+        prefix: str = "",
+        engine: str = "auto",
+        detail: Detail = "tokens",
+        chunk: int = CHUNK,
+    ) -> Iterator[Predictions]:
+        """Predict `chunk` inputs at a time while they come in, as `predict` does; the settings are checked at once."""
+        plan = self.predictor.plan(self.search(search), nbest, prefix)
+        translator = engines.choose(engine, self.folder, self.predictor, plan, detail)
+        return predict_stream(self.predictor, inputs, plan, translator, chunk)
+
+    def _input(self, line: str | Pair, number: int) -> Pair:
+        """Return the line as a pair; it must have the tag and the features that the run was trained with."""
+        where = f"line {number} of the list"
         if not isinstance(line, str | Pair):
             todo = "give texts, or weft.Pair(text, tag=…, features=(…))"
             raise UserError(f"{line!r} is neither a text nor a Pair", where, todo)
@@ -91,19 +115,22 @@ class Run:
         return pair
 
     def _check_marks(self, pairs: Sequence[Pair]) -> None:
-        """Without the tag or the features that it was trained with, a run would be judged on what it cannot know."""
+        """Refuse pairs without the tag or the features that the run was trained with: it could not do well."""
         data, known = self.spec.data, self.predictor.source.marks
-        for name, there in (("tag", data.tag), ("features", data.features)):
-            if known and there is not None and not any(pair.tag if name == "tag" else pair.features for pair in pairs):
+        for name, column in (("tag", data.tag), ("features", data.features)):
+            if known and column is not None and not any(pair.tag if name == "tag" else pair.features for pair in pairs):
                 raise UserError(
-                    f"this run was trained with {name}, and no pair has any",
-                    str(self.path),
-                    f"name their column with --{name}, or give weft.Pair(…, {name}=…)",
+                    f"the run {self.path} was trained with {name}, and no pair has any",
+                    name,
+                    f"name the column of {name}, or give weft.Pair(…, {name}=…)",
                 )
 
     def search(self, changes: Mapping[str, Any] | None = None) -> Search:
-        """The run's way of searching, with changes."""
-        return compose(("run", self.spec.model_dump()), ("flag", {"search": dict(changes or {})})).spec.search
+        """The run's search settings, with changes."""
+        try:
+            return compose(("run", self.spec.model_dump()), ("flag", {"search": dict(changes or {})})).spec.search
+        except UserError as error:
+            raise type(error)(error.what, error.where.replace(" (from flag)", ""), error.todo) from None
 
     def evaluate(
         self,
@@ -122,6 +149,9 @@ class Run:
         if not listed:
             raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
         self._check_marks(listed)
+        notes = self.predictor.input_notes()
+        notes.see(listed)
+        notes.tell()
         found = self.predictor.evaluate(listed, self.predictor.plan(self.search(search)), tick)
         return replace(found, signatures=table_of().signatures([pair.targets for pair in listed]))
 

@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
@@ -84,11 +84,21 @@ def complain(text: str, label: str = "error") -> None:
     print(f"{label}: {text}" if label else text, file=sys.stderr)
 
 
-def note_unseen(marks: set[str]) -> None:
-    """Note tags and features that training never saw: the run predicts, but knows nothing about them."""
-    if marks:
-        shown = " ".join(sorted(marks)[:5]) + (" …" if len(marks) > 5 else "")
-        complain(f"tags and features that training never saw: {len(marks):,}: {shown}", label="note")
+@contextmanager
+def speaking_of_flags(flags: Mapping[str, str]) -> Iterator[None]:
+    """Errors about an argument (`nbest=0`) or a setting speak of the flag that gave it (`--nbest 0`)."""
+    from weft.core.errors import UserError
+
+    try:
+        yield
+    except UserError as error:
+        setting = re.fullmatch(r"setting (\S+)", error.where)
+        name, _, value = (setting[1] if setting else error.where).partition("=")
+        if name not in flags:
+            raise
+        what = error.what.replace(f"{name}:", f"{flags[name]}:")
+        todo = f"give {flags[name]} another value" if setting else error.todo
+        raise type(error)(what, f"{flags[name]} {value}".rstrip(), todo) from None
 
 
 def write_line(text: str) -> None:

@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli import common
-from weft.cli.predict import search_changes
+from weft.cli.predict import SEARCH_FLAGS, search_changes
+
+FLAGS = {"tag": "--tag", "features": "--features", **SEARCH_FLAGS}
 
 
 def evaluate(
@@ -62,14 +64,15 @@ def evaluate(
         common.complain(note, label="note")
     if report.skipped:
         common.complain(f"bad rows left out: {report.skipped:,}; the first is {report.bad[0]}", label="note")
-    common.note_unseen(set[str]().union(*(one.predictor.unseen_marks(rows) for one in (loaded, other) if one)))
-    with common.progress("evaluating", len(rows)) as tick:
+    with common.speaking_of_flags(FLAGS), common.progress("evaluating", len(rows)) as tick:
         found = loaded.evaluate(rows, search=search, tick=tick)
     result: dict[str, Any] = {**found.metrics, "n": found.n, "signatures": found.signatures}
     if report.skipped:
         result["skipped"] = report.skipped
     if other is not None:
-        result["against"] = _against(found.outputs, other.evaluate(rows, search=search).outputs, rows)
+        with common.speaking_of_flags(FLAGS):
+            second = other.evaluate(rows, search=search)
+        result["against"] = _against(found.outputs, second.outputs, rows)
     if as_json:
         table = table_of()
         result = {k: table.with_aliases(v) if k == "against" else v for k, v in table.with_aliases(result).items()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,17 +15,19 @@ from weft.cli import common
 
 if TYPE_CHECKING:
     from weft.api import Run
-    from weft.core.errors import UserError
-    from weft.core.pair import Pair
-    from weft.predict.engines import Shown
-    from weft.predict.predictor import Prediction
-    from weft.search.decode import SearchPlan
+    from weft.predict.engines import Detail
+    from weft.predict.predictions import Prediction, Predictions
 
-    Chunk = tuple[list[Pair], UserError | None]
-
-LOOKED_AT = 20  # lines, to see whether they are pairs rather than sources
-SHOWN: dict[str, Shown] = {"text": "text", "tsv": "score", "jsonl": "each symbol's score"}  # by format
-CHUNK = 2048  # lines read, sorted by length and decoded together; one by one from a terminal
+FIRST_LINES = 20  # looked at to see whether they are pairs rather than sources
+DETAIL: dict[str, Detail] = {"text": "text", "tsv": "score", "jsonl": "tokens"}  # by format
+SEARCH_FLAGS = {
+    "search.width": "--beam",
+    "search.temperature": "--temperature",
+    "search.top_k": "--top-k",
+    "search.top_p": "--top-p",
+    "search.seed": "--seed",
+}
+FLAGS = {"nbest": "--nbest", "prefix": "--prefix", "engine": "--engine", **SEARCH_FLAGS}  # what gives each argument
 
 
 def predict(
@@ -76,69 +79,71 @@ def predict(
     from weft.data.files import opened
     from weft.data.formats import kind_of
     from weft.data.pairs import ReadReport, read_inputs
-    from weft.predict import engines
+    from weft.predict.stream import CHUNK
 
-    if engine not in ("auto", "torch", "ctranslate2"):
-        raise typer.BadParameter(f"'{engine}' is not one of auto, torch, ctranslate2", param_hint="--engine")
-    if format not in SHOWN:
-        raise typer.BadParameter(f"'{format}' is not one of {', '.join(SHOWN)}", param_hint="--format")
+    if format not in DETAIL:
+        raise typer.BadParameter(f"'{format}' is not one of {', '.join(DETAIL)}", param_hint="--format")
     if common.on_bad_line() is not None:
-        what = "every line is to have its output, so none can be left out"
-        raise UserError(what, "--on-bad-line", "leave it out, and mend the line that stops it")
+        what = "every line has its output, so none can be left out"
+        raise UserError(what, "--on-bad-line", "leave it out, and correct the line that stops it")
     if nbest > 1 and format == "text":
         raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    changes = search_changes(beam, greedy, sample, sampling)
     if file != "-" and not Path(file).exists():
         with opened(file):  # which tells what is wrong, before models are loaded
             pass
     loaded = load(run, *(with_ or ()))
     memory.keep()
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    changes = search_changes(beam, greedy, sample, sampling)
-    search = loaded.search(changes)
-    if nbest > 1 and search.kind == "greedy":
-        raise UserError("greedy search finds one output", f"--nbest {nbest}", "use --beam or --sample for several")
-    plan = loaded.predictor.plan(search, nbest, prefix)
-    if engines.is_wanted(engine, loaded.folder, loaded.predictor, plan, SHOWN[format]):
-        from weft.export.ctranslate2 import refresh
-
-        refresh(loaded.folder, loaded.predictor)
-        loaded.predictor.engine = engines.opened(engine, loaded.folder, loaded.predictor, SHOWN[format])
     report = ReadReport()
-    inputs = read_inputs(file, loaded.columns, longest=loaded.spec.data.longest, report=report)
-    size = 1 if file == "-" and sys.stdin.isatty() else CHUNK
-    done = _answer(loaded, _chunks(inputs, size), plan, format, plain=kind_of(file) == "")
+    predictions = partial(
+        loaded.predictions,
+        read_inputs(file, loaded.columns, longest=loaded.spec.data.longest, report=report),
+        search=changes,
+        nbest=nbest,
+        prefix=prefix,
+        engine=engine,
+        detail=DETAIL[format],
+        chunk=1 if file == "-" and sys.stdin.isatty() else CHUNK,  # at a terminal a person waits for each line
+    )
+    with common.speaking_of_flags(FLAGS):
+        count = _write(_with_export(predictions, loaded), loaded, format, plain=kind_of(file) == "")
     for note in report.notes:
         common.complain(note, label="note")
-    if not done and file != "-":
+    if not count and file != "-":
         common.complain("there is no line to predict", label="note")
 
 
-def _answer(run: Run, chunks: Iterator[Chunk], plan: SearchPlan, format: str, plain: bool) -> int:
-    """Write the outputs, chunk by chunk, and count them; what is strange about the inputs is noted once."""
-    done, unseen, unknown = 0, set[str](), run.predictor.unknown_share([])
+def _with_export(predictions: Callable[[], Iterator[Predictions]], run: Run) -> Iterator[Predictions]:
+    """Predict; a run that CTranslate2 is to compute is first exported, if it is not yet."""
+    from weft.predict.engines import NotExported
+
     try:
-        for chunk, problem in chunks:
-            if plain and not done:
-                _note_tabs(chunk[:LOOKED_AT], run)
-            unseen |= run.predictor.unseen_marks(chunk)
-            run.predictor.unknown_share(chunk, unknown)
-            for place, prediction in enumerate(run.predictor.predict(chunk, plan, first_line=done)):
-                for line in _lines(prediction, format, done + place + 1):
-                    common.write_line(line)
-            common.flush()
-            done += len(chunk)
-            if problem is not None:
-                raise problem
-    finally:
-        common.note_unseen(unseen)
-        if note := unknown.note("the input"):
-            common.complain(note, label="note")
-    return done
+        return predictions()
+    except NotExported:
+        from weft.export.ctranslate2 import refresh
+
+        refresh(run.folder, run.predictor)
+        return predictions()
 
 
-def _note_tabs(first: list[Pair], run: Run) -> None:
+def _write(chunks: Iterator[Predictions], run: Run, format: str, plain: bool) -> int:
+    """Write the outputs, chunk by chunk, and count them."""
+    count = 0
+    for chunk in chunks:
+        if plain and not count:
+            _note_tabs([prediction.source for prediction in chunk[:FIRST_LINES]], run)
+        for number, prediction in enumerate(chunk, count + 1):
+            for line in _lines(prediction, format, number):
+                common.write_line(line)
+        common.flush()
+        count += len(chunk)
+    return count
+
+
+def _note_tabs(sources: Sequence[str], run: Run) -> None:
     """Lines with a tab, where training had no source with one, are pairs most likely."""
-    lines = [pair.source for pair in first if pair.source.strip()]
+    lines = [source for source in sources if source.strip()]
     if lines and all("\t" in line for line in lines) and not run.folder.known_facts().get("source_tabs"):
         common.complain(
             "every line has a tab, but no source in training had one: each line is taken whole as a source; "
@@ -147,30 +152,13 @@ def _note_tabs(first: list[Pair], run: Run) -> None:
         )
 
 
-def _chunks(inputs: Iterator[Pair], size: int) -> Iterator[Chunk]:
-    """Some inputs at a time; those before a line that cannot be read come with the problem, and are not lost."""
-    from weft.core.errors import UserError
-
-    chunk: list[Pair] = []
-    try:
-        for pair in inputs:
-            chunk.append(pair)
-            if len(chunk) == size:
-                yield chunk, None
-                chunk = []
-    except UserError as problem:
-        yield chunk, problem
-        return
-    yield chunk, None
-
-
 def search_changes(beam: int | None, greedy: bool, sample: bool, sampling: dict[str, Any]) -> dict[str, Any]:
     """The run's search settings that the flags change; `sampling` holds those that need --sample."""
     from weft.core.errors import UserError
 
-    asked = [name for name, on in (("--beam", beam is not None), ("--greedy", greedy), ("--sample", sample)) if on]
-    if len(asked) > 1:
-        raise UserError(f"{' and '.join(asked)} exclude each other", "the command line", "keep one of them")
+    kinds = [name for name, on in (("--beam", beam is not None), ("--greedy", greedy), ("--sample", sample)) if on]
+    if len(kinds) > 1:
+        raise UserError(f"{' and '.join(kinds)} exclude each other", "the command line", "keep one of them")
     given = {name: value for name, value in sampling.items() if value is not None}
     if given and not sample:
         flag = "--" + next(iter(given)).replace("_", "-")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import torch
 
-from weft.core.errors import UserError
+from weft.core.errors import UserError, did_you_mean
 from weft.core.kinds import Hypothesis
 from weft.core.pair import END
 from weft.data.text.tokens import Tokeniser
@@ -22,7 +22,8 @@ from weft.runs.folder import RunFolder
 from weft.search.decode import SearchPlan
 from weft.spec import Spec
 
-Shown = Literal["text", "score", "each symbol's score"]
+Detail = Literal["text", "score", "tokens"]  # what is wanted of an output besides its text
+ENGINES = ("auto", "torch", "ctranslate2")
 FOLDER, FACTS = "ctranslate2", "weft.json"  # within a run; within that folder
 PLACES = 2048  # positions in the tables; CTranslate2 takes no longer sequence
 LIMITED = ("none", "sinusoid", "learned")  # the positions that are looked up there
@@ -103,19 +104,22 @@ class Translator:
         return [Hypothesis(tuple(self._ids[name] for name in names[:limit]), (), float(score)) for names, score in both]
 
 
-def why_not(predictor: Predictor, plan: SearchPlan, shown: Shown) -> tuple[str, str] | None:
+def why_not(predictor: Predictor, plan: SearchPlan, detail: Detail) -> tuple[str, str] | None:
     """What keeps CTranslate2 from answering this (what, what to do); None where it can."""
     found = unknown_part(predictor.spec)
     if found is not None:
-        return f"CTranslate2 has nothing for {found[0]}", f"train with {found[1]}, or use --engine torch"
+        return f"CTranslate2 has nothing for {found[0]}", f"train with {found[1]}, or use the engine torch"
     if predictor.others:
-        return "CTranslate2 predicts with one model, and here are several", "use --engine torch"
+        return "CTranslate2 predicts with one model, and here are several", "use the engine torch"
     if plan.kind == "sample":
-        return "Weft samples with its own draws, which CTranslate2 has not", "leave --sample out, or use --engine torch"
+        return "Weft samples with its own draws, which CTranslate2 has not", "do not sample, or use the engine torch"
     if plan.rules.joining:
-        return "CTranslate2 would change the end of this prefix", "leave --prefix out, or use --engine torch"
-    if shown == "each symbol's score":
-        return "CTranslate2 does not tell each symbol's score", "use --format text or tsv, or --engine torch"
+        return "CTranslate2 would change the end of this prefix", "leave the prefix out, or use the engine torch"
+    if detail == "tokens":
+        return (
+            "CTranslate2 does not tell each symbol's score",
+            "do without it (as the formats text and tsv do), or use the engine torch",
+        )
     return None
 
 
@@ -138,27 +142,45 @@ def _facts(folder: RunFolder) -> dict[str, Any]:
     return known
 
 
-def is_wanted(engine: str, folder: RunFolder, predictor: Predictor, plan: SearchPlan, shown: Shown) -> bool:
-    """Whether CTranslate2 is to search, and not torch; UserError where the user asks for what it cannot do.
+class NotExported(UserError):
+    """CTranslate2 is asked for, and the run has no export of its best weights."""
+
+
+def choose(engine: str, folder: RunFolder, predictor: Predictor, plan: SearchPlan, detail: Detail) -> Translator | None:
+    """Open the run's exported model if CTranslate2 is to search; None where torch is.
 
     `auto` takes CTranslate2 where the run has been exported in the format that it was trained in, so that nothing is
-    lost by it, and where it can answer.
+    lost by it, and where it can answer. UserError where the user asks for what it cannot do.
     """
+    if not is_wanted(engine, folder, predictor, plan, detail):
+        return None
+    if not is_fresh(folder):
+        todo = "export it: weft export RUN --to ctranslate2"
+        raise NotExported("this run has no export of its best weights", f"engine={engine}", todo)
+    return _opened(engine, folder, predictor, detail)
+
+
+def is_wanted(engine: str, folder: RunFolder, predictor: Predictor, plan: SearchPlan, detail: Detail) -> bool:
+    """Whether CTranslate2 is to search, and not torch."""
+    if engine not in ENGINES:
+        raise UserError(
+            f"'{engine}' is not known; {did_you_mean(engine, ENGINES)}", f"engine={engine}", "use one of them"
+        )
     if engine == "torch":
         return False
-    problem = why_not(predictor, plan, shown)
+    problem = why_not(predictor, plan, detail)
     if engine == "auto":
         exported = is_fresh(folder) and exported_format(folder) == "float32"
         return exported and problem is None and is_installed()
     if problem is not None:
-        raise UserError(problem[0], f"--engine {engine}", problem[1])
+        raise UserError(problem[0], f"engine={engine}", problem[1])
     return True
 
 
-def opened(engine: str, folder: RunFolder, predictor: Predictor, shown: Shown) -> Translator | None:
+def _opened(engine: str, folder: RunFolder, predictor: Predictor, detail: Detail) -> Translator | None:
     """The run's exported model; None where it is damaged and `auto` may use torch instead."""
     try:
-        return Translator(folder.path / FOLDER, predictor, scored=shown != "text")
+        return Translator(folder.path / FOLDER, predictor, scored=detail != "text")
     except RuntimeError as reason:  # what CTranslate2 says of files that it cannot read
         what, where = f"the exported model is damaged: {reason}", str(folder.path / FOLDER)
         if engine != "auto":
@@ -208,7 +230,7 @@ def the_package() -> Any:
         import ctranslate2
     except ImportError as reason:
         what = "CTranslate2 is not installed"
-        raise UserError(what, "--to ctranslate2, --engine ctranslate2", "pip install ctranslate2") from reason
+        raise UserError(what, "the Python package ctranslate2", "pip install ctranslate2") from reason
     return ctranslate2
 
 

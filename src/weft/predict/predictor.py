@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
@@ -19,8 +18,7 @@ from weft.core.errors import UserError
 from weft.core.kinds import Batch, Hypothesis
 from weft.core.pair import UNKNOWN, Pair
 from weft.core.trace import trace
-from weft.data.text.tokens import Tokeniser, encode_pairs, marks_of
-from weft.data.text.unseen import UnknownShare
+from weft.data.text.tokens import Tokeniser, encode_pairs
 from weft.learn import snapshot
 from weft.learn.model import model_of
 from weft.learn.validate import Validator
@@ -28,53 +26,14 @@ from weft.learn.world import pick_device
 from weft.nn.model import Aligned, Seq2Seq
 from weft.nn.packed import pack
 from weft.predict.directions import DirectionEnsemble, by_direction, search_both_directions
+from weft.predict.input_notes import InputNotes
+from weft.predict.predictions import Output, Prediction
 from weft.runs.folder import RunFolder, best_weights
 from weft.score.evaluation import Evaluation
 from weft.score.metrics import table_of
 from weft.search.decode import SearchPlan, decode, deduplicate
 from weft.search.rules import Rules
 from weft.spec import Search, Spec
-
-
-@dataclass(frozen=True)
-class Output:
-    """One hypothesis as text: its rank score, its log-probability, and that of each symbol (the last is the end).
-
-    Of models that write both ways, the score is by all of them, the rest by those that write from the start.
-    """
-
-    text: str
-    score: float
-    log_prob: float
-    tokens: tuple[str, ...]
-    token_scores: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a run says to one source, the best output first. `str()` of it is the best output's text."""
-
-    source: str
-    outputs: tuple[Output, ...]
-
-    @property
-    def text(self) -> str:
-        return self.outputs[0].text
-
-    @property
-    def score(self) -> float:
-        return self.outputs[0].score
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(o.text)}</td><td style='text-align:right'>{o.score:.3f}</td></tr>"
-            for o in self.outputs
-        )
-        head = f"<tr><th>{html.escape(self.source)} →</th><th>score</th></tr>"
-        return f"<table>{head}{rows}</table>"
 
 
 class Engine(Protocol):
@@ -100,7 +59,6 @@ class Predictor:
     ) -> None:
         self.spec, self.source, self.target, self.model, self.device = spec, source, target, model, device
         self.others: list[Predictor] = []  # that predict together with this one
-        self.engine: Engine | None = None  # that searches instead of torch
 
     @classmethod
     def load(cls, run: str | Path, alone: bool = False) -> Predictor:
@@ -117,15 +75,9 @@ class Predictor:
             made.join(cls.load(member.path), str(member.path))
         return made
 
-    def unseen_marks(self, pairs: Iterable[Pair]) -> set[str]:
-        """The tags and features that training never saw; a run that was trained without any passes them over."""
-        there = {mark for pair in pairs for mark in marks_of(pair)}
-        known = [set(p.source.marks) for p in (self, *self.others) if p.source.marks]
-        return set[str]().union(*(there - own for own in known))
-
-    def unknown_share(self, pairs: Iterable[Pair], so_far: UnknownShare | None = None) -> UnknownShare:
-        """Count the characters of sources that training never saw, in addition to those counted so far."""
-        return self.source.unknown_share(pairs, so_far)
+    def input_notes(self) -> InputNotes:
+        """Watch for inputs that are unlike those of training."""
+        return InputNotes([predictor.source for predictor in (self, *self.others)])
 
     def join(self, other: Predictor, where: str) -> None:
         """Predict together with another run from now on: the mean of the probabilities."""
@@ -141,10 +93,17 @@ class Predictor:
         self.others += [other, *other.others]
 
     def plan(self, search: Search | None = None, nbest: int = 1, prefix: str = "") -> SearchPlan:
+        """Plan a search by these settings, or else by the run's own; what the model cannot do is refused."""
+        search = search or self.spec.search
+        if nbest < 1:
+            raise UserError("there must be at least one output for each line", f"nbest={nbest}", "give 1 or more")
+        if nbest > 1 and search.kind == "greedy":
+            todo = "use beam search or sampling for several"
+            raise UserError("greedy search finds one output", f"nbest={nbest}", todo)
         if prefix and isinstance(self.model, Aligned):
             what = "a CTC model has no decoder that could be given a prefix"
-            raise UserError(what, "--prefix", "leave it out, or use a run with head.kind=tokens")
-        return make_plan(search or self.spec.search, self._by_direction()[0].target, nbest, prefix)
+            raise UserError(what, "prefix", "leave it out, or use a run with head.kind=tokens")
+        return make_plan(search, self._by_direction()[0].target, nbest, prefix)
 
     def predict(
         self,
@@ -154,8 +113,12 @@ class Predictor:
         first_line: int = 0,
         batch_lines: int = 64,
         tick: Callable[[int], None] | None = None,
+        engine: Engine | None = None,
     ) -> list[Prediction]:
-        """A prediction for each pair's source, in order; an empty source has an empty output."""
+        """Predict for each pair's source, in order; an empty source has an empty output.
+
+        `engine` searches instead of torch for the sources that it takes.
+        """
         plan = plan or self.plan()
         asked = [i for i, pair in enumerate(pairs) if pair.source.strip()]
         # line numbers matter to sampling: they are the input's, empty lines counted
@@ -165,7 +128,7 @@ class Predictor:
         if tick is not None and len(groups) < len(asked):
             tick(len(asked) - len(groups))
         target, lines = self._by_direction()[0].target, [first_line + i for i in firsts]
-        for group, hypotheses in self._hypotheses([pairs[i] for i in firsts], lines, plan, batch_lines, tick):
+        for group, hypotheses in self._hypotheses([pairs[i] for i in firsts], lines, plan, batch_lines, tick, engine):
             source = pairs[firsts[group]].source
             found = Prediction(source, tuple(self._output(source, target, h) for h in hypotheses))
             for place in groups[group]:
@@ -179,13 +142,14 @@ class Predictor:
         plan: SearchPlan,
         batch_lines: int,
         tick: Callable[[int], None] | None,
+        engine: Engine | None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Those of each source, with its place, in any order; `lines` are the sources' numbers in the input."""
         lead, *other = self._by_direction()
         if other and plan.kind == "beam":
             yield from enumerate(search_both_directions(lead, other[0], pairs, plan, self.device, batch_lines, tick))
             return
-        engine, sources = self.engine, lead.sources(pairs)
+        sources = lead.sources(pairs)
         taken = [] if engine is None else [place for place, source in enumerate(sources) if engine.takes(source, plan)]
         if engine is not None:
             for place, found in engine.decode([sources[p] for p in taken], plan, batch_lines, tick):
@@ -267,13 +231,13 @@ def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "
     """The search of a spec, for outputs in the target's symbols."""
     if prefix and target.backward:
         what = "this run writes from the end (decoder.reverse=true), so the beginning of an output cannot be given"
-        raise UserError(what, "--prefix", "leave it out, or use a run with decoder.reverse=false")
+        raise UserError(what, "prefix", "leave it out, or use a run with decoder.reverse=false")
     settings = search.model_dump(exclude={"no_repeat"})
     forced = tuple(target.encode(prefix)) if prefix else ()
     if UNKNOWN in forced:
         raise UserError(
             f"the prefix {prefix!r} has symbols that this run never saw in a target",
-            "--prefix",
+            "prefix",
             "use symbols of the training targets (they are in target.json)",
         )
     rules = Rules(target.first, forced, search.no_repeat, tuple(target.joining(prefix)) if prefix else ())

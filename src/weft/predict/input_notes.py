@@ -1,0 +1,43 @@
+"""What is unusual about the inputs of a run: collected while they are read, told once, as a warning.
+
+Python shows a warning; the command line shows it as a note on stderr.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+
+from weft.core.pair import Pair
+from weft.data.text.tokens import Tokeniser, marks_of
+
+SHOWN_MARKS = 5
+
+
+class InputNotes:
+    """Watches the inputs of one prediction or evaluation; `sources` are the source tokenisers of the run's models."""
+
+    def __init__(self, sources: Sequence[Tokeniser]) -> None:
+        self._known_marks = [set(source.marks) for source in sources if source.marks]  # one without any ignores them
+        self.unseen_marks: set[str] = set()
+        self._source = sources[0]  # the members of a run have the same characters
+        self._unknown_share = self._source.unknown_share([])
+
+    def see(self, pairs: Sequence[Pair]) -> None:
+        """Look at some more inputs."""
+        self._source.unknown_share(pairs, self._unknown_share)
+        marks = {mark for pair in pairs for mark in marks_of(pair)}
+        self.unseen_marks = self.unseen_marks.union(*(marks - known for known in self._known_marks))
+
+    def tell(self) -> None:
+        """Warn about what is unusual."""
+        for text in self._texts():
+            warnings.warn(text, stacklevel=3)
+
+    def _texts(self) -> Iterator[str]:
+        if self.unseen_marks:
+            shown = " ".join(sorted(self.unseen_marks)[:SHOWN_MARKS])
+            more = " …" if len(self.unseen_marks) > SHOWN_MARKS else ""
+            yield f"tags and features that training never saw: {len(self.unseen_marks):,}: {shown}{more}"
+        if note := self._unknown_share.note("the input"):
+            yield note
