@@ -596,7 +596,7 @@ def test_impossible_searches_are_refused_by_flag_on_the_command_line_and_by_sett
 def test_wrong_arguments_are_told_as_arguments_in_python_and_as_flags_on_the_command_line(
     weft: Weft, tiny_run: Run
 ) -> None:
-    wrong: list[tuple[str, object]] = [("nbest", 0), ("prefix", "Ж"), ("engine", "gpu"), ("engine", "ctranslate2")]
+    wrong: list[tuple[str, object]] = [("prefix", "Ж"), ("engine", "gpu"), ("engine", "ctranslate2")]
     for name, value in wrong:
         with pytest.raises(UserError) as caught:
             tiny_run.predict(["abc"], **{name: value})
