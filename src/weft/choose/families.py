@@ -56,7 +56,8 @@ def choose_transformer(
     seen = size.TRANSFORMER.epochs if epochs is None else epochs
     often, seldom = seen >= NUMBERS.many_epochs, seen < NUMBERS.few_epochs
     dropout = NUMBERS.high_dropout if often else NUMBERS.low_dropout if seldom else NUMBERS.dropout
-    choices.set("train.dropout", dropout, "" if epochs is None else size.about(epochs))
+    why = "" if epochs is None else f"the more epochs, the more dropout; there is time for {size.about(epochs)}"
+    choices.set("train.dropout", dropout, why)
     return epochs
 
 

@@ -64,7 +64,7 @@ def select_by(choices: Choices, target: SideSurvey, kind: str) -> None:
     if is_unspaced(target) and (subwords or long_spelled):
         choices.set("train.select", "chrf", "long lines without spaces: chrF counts the characters that are right")
     elif subwords and target.mean_words >= NUMBERS.bleu_words:
-        choices.set("train.select", "bleu", "a sentence has many right translations: BLEU counts overlap, not equality")
+        choices.set("train.select", "bleu", "a text has many right outputs: BLEU counts overlap instead of equality")
     elif subwords or long_spelled:
         choices.set("train.select", "chrf", "outputs are seldom right as a whole: chrF counts the characters that are")
     else:
