@@ -14,6 +14,7 @@ from typing import Any, Literal, NoReturn, cast
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _on_bad_line: str | None = None
 WIDTH_OF_FILES = 1000  # columns of a table that is written to a file or a pipe: nothing is cut or wrapped
 
@@ -99,6 +100,13 @@ def speaking_of_flags(flags: Mapping[str, str]) -> Iterator[None]:
         what = error.what.replace(f"{name}:", f"{flags[name]}:")
         todo = f"give {flags[name]} another value" if setting else error.todo
         raise type(error)(what, f"{flags[name]} {value}".rstrip(), todo) from None
+
+
+def one_line(text: str, also: str = "") -> str:
+    """Return the text with escapes for line breaks, and for characters that separate columns."""
+    for character in "\n\r" + also:
+        text = text.replace(character, ESCAPES[character])
+    return text
 
 
 def write_line(text: str) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from weft.cli import common
 from weft.cli.predict import SEARCH_FLAGS, search_changes
+from weft.cli.rows import check_folder, column_values, scores_by_value, write_lines
 
 FLAGS = {"tag": "--tag", "features": "--features", **SEARCH_FLAGS}
 
@@ -35,6 +36,13 @@ def evaluate(
     with_: Annotated[
         list[Path] | None, typer.Option("--with", help="Another run to combine with; can be repeated.", metavar="RUN2")
     ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="A column: scores for each of its values too.", metavar="COLUMN")
+    ] = None,
+    lines: Annotated[
+        Path | None,
+        typer.Option(help="Write output, scores and log-probability of each pair (.tsv or .jsonl).", metavar="FILE"),
+    ] = None,
 ) -> None:
     """Measure how good a run is on pairs that it has not seen.
 
@@ -45,40 +53,58 @@ def evaluate(
       weft evaluate my-run test.tsv
       weft evaluate my-run test.en:test.de --json
       weft evaluate my-run test.tsv --against other-run
+      weft evaluate my-run test.tsv --by language --lines scored.tsv
     """
     from weft.api import Run, load
     from weft.core import memory
     from weft.data.pairs import Columns, ReadReport, read_pairs
-    from weft.runs.log import finite
-    from weft.score.metrics import table_of
 
     search = search_changes(beam, greedy, False, {})
+    if lines is not None:
+        check_folder(lines)
     loaded, other = load(run, *(with_ or ())), None if against is None else load(against)
     memory.keep()
     runs = [loaded, *(Run(path) for path in with_ or ()), *([] if other is None else [other])]
-    asked = [common.column(c) for c in (source, target, features, tag)]
-    columns = Columns(*map(_first_given, zip(asked, *(_fields(one.columns) for one in runs))))
+    given = [common.column(name) for name in (source, target, features, tag)]
+    columns = Columns(*map(_first_given, zip(given, *(_fields(each.columns) for each in runs))))
     report, bad, longest = ReadReport(), common.on_bad_line() or "stop", loaded.spec.data.longest
     rows = list(read_pairs([pairs], columns, on_bad_line=bad, longest=longest, report=report))
+    values = None if by is None else column_values(pairs, by, columns, rows, bad, longest)
     for note in report.notes:
         common.complain(note, label="note")
     if report.skipped:
         common.complain(f"bad rows left out: {report.skipped:,}; the first is {report.bad[0]}", label="note")
     with common.speaking_of_flags(FLAGS), common.progress("evaluating", len(rows)) as tick:
-        found = loaded.evaluate(rows, search=search, tick=tick)
-    result: dict[str, Any] = {**found.metrics, "n": found.n, "signatures": found.signatures}
+        evaluation = loaded.evaluate(rows, search=search, tick=tick)
+        second = None if other is None else other.evaluate(rows, search=search)
+    result: dict[str, Any] = {**evaluation.metrics, "n": evaluation.n, "signatures": evaluation.signatures}
     if report.skipped:
         result["skipped"] = report.skipped
-    if other is not None:
-        with common.speaking_of_flags(FLAGS):
-            second = other.evaluate(rows, search=search)
-        result["against"] = _against(found.outputs, second.outputs, rows)
+    if second is not None:
+        result["against"] = _against(evaluation.outputs, second.outputs, rows)
+    if values is not None:
+        result["by"] = scores_by_value(loaded, rows, evaluation.outputs, values)
+    if lines is not None:
+        write_lines(lines, rows, evaluation.outputs, loaded.predictor.log_probs(rows))
     if as_json:
-        table = table_of()
-        result = {k: table.with_aliases(v) if k == "against" else v for k, v in table.with_aliases(result).items()}
-        typer.echo(json.dumps(finite(result), ensure_ascii=False))
+        _print_json(result)
     else:
         _show(str(run), result, str(against) if against is not None else "")
+        _show_by(result.get("by", {}), by)
+
+
+def _print_json(result: dict[str, Any]) -> None:
+    """Print one object; scores stand under their earlier names too."""
+    from weft.runs.log import finite
+    from weft.score.metrics import table_of
+
+    table = table_of()
+    result = table.with_aliases(result)
+    if "against" in result:
+        result["against"] = table.with_aliases(result["against"])
+    if "by" in result:
+        result["by"] = {value: table.with_aliases(scores) for value, scores in result["by"].items()}
+    typer.echo(json.dumps(finite(result), ensure_ascii=False))
 
 
 def _first_given(columns: Iterable[Any]) -> Any:
@@ -116,3 +142,14 @@ def _show(name: str, result: dict[str, Any], other: str) -> None:
         common.show(f"{result['n']:,} pairs, paired bootstrap", common.table(columns, rows))
     for metric, signature in result["signatures"].items():
         common.show(f"{metric}: {signature}")
+
+
+def _show_by(scores: dict[str, Any], column: str | None) -> None:
+    """Print a row of scores for each value of a column."""
+    from weft.score.metrics import table_of
+
+    if scores:
+        table = table_of()
+        metrics = [metric for metric, _ in table.present(next(iter(scores.values())))]
+        rows = [[value, f"{each['n']:,}", *(m.show(each[m.name]) for m in metrics)] for value, each in scores.items()]
+        common.show(common.table([str(column), "pairs", *(metric.name for metric in metrics)], rows))

@@ -175,9 +175,11 @@ def _lines(prediction: Prediction, format: str, number: int) -> Iterator[str]:
         yield json.dumps(_record(prediction, number), ensure_ascii=False)
     elif format == "tsv":
         for output in prediction.outputs:
-            yield "\t".join([_one_line(prediction.source, "\t"), _one_line(output.text, "\t"), f"{output.score:.4f}"])
+            yield "\t".join(
+                [common.one_line(prediction.source, "\t"), common.one_line(output.text, "\t"), f"{output.score:.4f}"]
+            )
     else:
-        yield _one_line(prediction.text)
+        yield common.one_line(prediction.text)
 
 
 def _record(prediction: Prediction, number: int) -> dict[str, Any]:
@@ -191,13 +193,3 @@ def _record(prediction: Prediction, number: int) -> dict[str, Any]:
         for o in prediction.outputs
     ]
     return {"line": number, "source": prediction.source, "prediction": prediction.text, "outputs": outputs}
-
-
-ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
-def _one_line(text: str, also: str = "") -> str:
-    """Line breaks, and tabs between columns, are written as escapes: one output, one line."""
-    for character in "\n\r" + also:
-        text = text.replace(character, ESCAPES[character])
-    return text

@@ -74,4 +74,11 @@ class Ctc:
         return Loss(total, (batch.target_mask & fits).sum())
 
 
+def ctc_log_probs(emission: Emission, batch: Batch) -> Tensor:
+    """Return log Σ p(alignment) of each target (B,); −∞ for one that needs more positions than its source has."""
+    places, symbols = batch.source_mask.sum(1), batch.target_mask.sum(1) - 1  # without END
+    log_probs = emission.log_probs.transpose(0, 1)  # (S, B, V)
+    return -ctc_loss(log_probs, batch.wanted, places, symbols, blank=PAD, reduction="none")
+
+
 OBJECTIVES: dict[str, type[CrossEntropy] | type[Ctc]] = {"cross-entropy": CrossEntropy, "ctc": Ctc}

@@ -55,15 +55,21 @@ class DirectionEnsemble:
     def _sources(self, pairs: Sequence[Pair]) -> list[list[list[int]]]:
         return [member.source.encode_sources(pairs) for member in self.members]
 
+    def _targets(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        return encode_pairs(pairs, self.members[0].source, self.target)[1]
+
     @property
     def searched(self) -> Searched:
         models = [member.model for member in self.members]
         return models[0] if len(models) == 1 else Ensemble([m for m in models if isinstance(m, Seq2Seq)])
 
     def teacher_forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
-        """Given the right symbols so far: `loss` and `accuracy`."""
-        targets = encode_pairs(pairs, self.members[0].source, self.target)[1]
-        return self._forced.measured(self._sources(pairs), targets)
+        """Return `loss` and `accuracy` of the pairs' targets under teacher forcing."""
+        return self._forced.measured(self._sources(pairs), self._targets(pairs))
+
+    def log_probs(self, pairs: Sequence[Pair]) -> list[float]:
+        """Return the log-probability of each pair's target."""
+        return self._forced.log_probs(self._sources(pairs), self._targets(pairs))
 
     def scores(self, pairs: Sequence[Pair], written: Sequence[Ids]) -> list[tuple[float, ...]]:
         """The log-probability of every symbol of what is written for each pair's source, END's included."""

@@ -172,13 +172,22 @@ class Predictor:
             validator = Validator.of(pairs, self.source, self.target, self.spec.train.batch_tokens)
             return validator.evaluate(self.model, plan, self.device, tick)
         outputs = [found.text for found in self.predict(pairs, plan, tick=tick)]
+        return self.score(pairs, outputs)
+
+    def score(self, pairs: Sequence[Pair], outputs: list[str]) -> Evaluation:
+        """Score outputs that were found before."""
         metrics = {**self.teacher_forced(pairs), **table_of().score(outputs, [pair.targets for pair in pairs])}
         return Evaluation(metrics, len(pairs), outputs)
 
     def teacher_forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
-        """Of the models together, given the right symbols so far: `loss` and `accuracy`; of both ways the mean."""
+        """Return `loss` and `accuracy` of all models together under teacher forcing; of both directions the mean."""
         each = [ensemble.teacher_forced(pairs) for ensemble in self._by_direction()]
-        return {name: fmean(found[name] for found in each) for name in each[0]}
+        return {name: fmean(measured[name] for measured in each) for name in each[0]}
+
+    def log_probs(self, pairs: Sequence[Pair]) -> list[float]:
+        """Return the log-probability of each pair's (first) target; of both directions the mean."""
+        each = [ensemble.log_probs(pairs) for ensemble in self._by_direction()]
+        return [fmean(log_probs) for log_probs in zip(*each)]
 
     def _output(self, source: str, target: Tokeniser, hypothesis: Hypothesis) -> Output:
         names = (*self._shown(source, target, hypothesis.ids), "<end>")
