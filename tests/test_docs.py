@@ -10,9 +10,11 @@ import json
 import re
 import shlex
 import subprocess
+import sys
+import warnings
 from itertools import chain
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,6 +53,36 @@ def test_every_block_of_the_tour_prints_what_the_page_shows(tmp_path: Path, monk
         with contextlib.redirect_stdout(printed):
             exec(code, space)
         assert without_fractions(printed.getvalue()) == without_fractions(shown), code
+
+
+WALKS = {
+    "The walk of one pair": ["train", "pairs.tsv", "--steps", "2", "--set", "train.evaluations=1", "--out", "new-run"],
+}
+
+
+@pytest.mark.parametrize("title", WALKS)
+def test_the_walks_of_the_tour_are_the_calls_that_are_made(
+    title: str, weft: Weft, tiny_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = text_of(ROOT / "docs/tour.md").split(f"\n## {title}\n")[1].split("\n## ")[0]
+    listed = re.findall(r"^\d+\. `([\w/]+\.py): ([\w.]+)`", section, re.MULTILINE)
+    assert len(listed) > 10
+    fill_folder(tmp_path, tiny_run)
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))  # nothing has been read or encoded before
+    called: dict[tuple[str, str], None] = {}  # each once, in the order of their first calls
+    source = str(ROOT / "src/weft") + "/"
+
+    def watch(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(source):
+            called[frame.f_code.co_filename.removeprefix(source), frame.f_code.co_qualname] = None
+
+    sys.setprofile(watch)
+    try:
+        done = weft(*WALKS[title], stdin="abcd\n")
+    finally:
+        sys.setprofile(None)
+    assert done.code == 0, done.err
+    assert [call for call in called if call in listed] == listed
 
 
 # commands -------------------------------------------------------------------------------------------------------------
@@ -155,6 +187,7 @@ def test_python_in_the_guides_works(page: Path, tiny_run: Run, tmp_path: Path, m
     fill_folder(tmp_path, tiny_run)
     monkeypatch.chdir(tmp_path)
     space: dict[str, object] = {}
+    warnings.simplefilter("ignore", UserWarning)  # the tiny run does not know all letters
     for code, _ in BLOCK.findall(text_of(page)):
         exec(code, space)
 
