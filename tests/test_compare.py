@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -24,6 +20,7 @@ from matplotlib.image import imread
 import weft
 from commands import Weft, refused
 from conftest import made_up_pairs
+from processes import Started
 from weft.choose import choose
 from weft.compare import runs
 from weft.compare.base import Base, find_base, layers_of
@@ -559,53 +556,26 @@ def test_ctrl_c_between_runs_says_how_to_go_on(
     assert len(calls) == 3
 
 
-def command(pairs: Path, out: Path) -> list[str]:
+def started(pairs: Path, out: Path) -> Started:
     settings = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+    budget = ["--steps", 60, "--seeds", 1, "--set", "train.evaluations=6"]
     vary = ["--vary", "decoder.cell=gru,elman"]
-    budget = ["--steps", "60", "--seeds", "1", "--set", "train.evaluations=6"]
-    return [sys.executable, "-m", "weft", "compare", str(pairs), "--out", str(out), *vary, *settings, *budget]
-
-
-def started(pairs: Path, out: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command(pairs, out),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TERM": "dumb"},
-    )
-
-
-def finished(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
-    said, errors = process.communicate(timeout=200)
-    return process.returncode, said.decode(), errors.decode()
-
-
-def wait_for(process: subprocess.Popen[bytes], there: Callable[[], bool]) -> None:
-    until = time.monotonic() + 120
-    while not there():
-        assert process.poll() is None, process.communicate()[1].decode()
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    return Started(out.with_name(f"{out.name}-streams"), "compare", pairs, "--out", out, *vary, *settings, *budget)
 
 
 @pytest.mark.slow
 def test_killed_in_the_middle_and_taken_up_it_ends_as_if_nothing_had_happened(tiny_pairs: Path, tmp_path: Path) -> None:
-    code, _, errors = finished(started(tiny_pairs, tmp_path / "whole"))
-    assert code == 0, errors
+    started(tiny_pairs, tmp_path / "whole").finish()
     out = tmp_path / "killed"
     process = started(tiny_pairs, out)
-    wait_for(process, lambda: (out / "runs" / "gru-s1" / "last").exists())
+    process.wait_for((out / "runs" / "gru-s1" / "last").exists)
     process.kill()
-    finished(process)
     process = started(tiny_pairs, out)
-    wait_for(process, lambda: (out / "runs" / "elman-s1" / "last").exists())
-    process.send_signal(signal.SIGTERM)
-    code, _, errors = finished(process)
-    assert code == 130
-    assert "give the same command again" in errors
-    code, said, errors = finished(started(tiny_pairs, out))
-    assert code == 0, errors
-    assert "gru" in said
+    process.wait_for((out / "runs" / "elman-s1" / "last").exists)
+    process.terminate()
+    assert process.end() == 130
+    assert "give the same command again" in process.errors
+    assert "gru" in started(tiny_pairs, out).finish().out
     clocks = {"tokens_per_second", "seconds", "curve"}
     whole, killed = (
         [{k: v for k, v in line.items() if k not in clocks} for line in lines_of(folder / "results.jsonl")]

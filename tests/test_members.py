@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ import torch
 import weft as package
 from commands import Weft, refused
 from conftest import SMALL, made_up_pairs
-from test_resume import command, finish, start, write_pairs
+from test_resume import start, write_pairs
 from weft.api import Run
 from weft.core.errors import Diverged, WeftError
 from weft.learn.loop import Trainer
@@ -53,11 +50,20 @@ def trained(request: pytest.FixtureRequest, tiny_pairs: Path, tmp_path_factory: 
         torch.set_num_threads(threads)
 
 
+@pytest.fixture(scope="module")
+def alone(tiny_run: Run, tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """Runs of one model, with the seeds of the three."""
+    runs = {1: tiny_run.path}
+    for number in (2, 3):
+        out, seed = tmp_path_factory.mktemp("alone") / "run", 1 + SEED_STEP * (number - 1)
+        package.train(tiny_pairs, out=out, steps=12, settings=SMALL, seed=seed, reporter=Quiet())
+        runs[number] = out
+    return runs
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_each_model_is_what_a_run_with_its_seed_is(number: int, trained: Run, tiny_pairs: Path, tmp_path: Path) -> None:
-    seed = 1 + SEED_STEP * (number - 1)
-    alone = package.train(tiny_pairs, out=tmp_path / "alone", steps=12, settings=SMALL, seed=seed, reporter=Quiet())
-    assert same_weights(trained.path if number == 1 else trained.path / "members" / str(number), alone.path)
+def test_each_model_is_what_a_run_with_its_seed_is(number: int, trained: Run, alone: dict[int, Path]) -> None:
+    assert same_weights(trained.path if number == 1 else trained.path / "members" / str(number), alone[number])
 
 
 def test_they_predict_together(trained: Run) -> None:
@@ -175,14 +181,11 @@ def _valid(run: Run) -> list[package.Pair]:
 def test_killed_and_resumed_all_end_the_same(tmp_path: Path) -> None:
     pairs, run, more = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "killed", ("--set", "train.members=2")
     two = {"OMP_NUM_THREADS": "2"}
-    finish(start(command(pairs, tmp_path / "whole", 300, *more), **two))
-    process = start(command(pairs, run, 300, *more), **two)
-    while not any((run / "members" / "2" / "checkpoints").glob("step-*")):
-        assert process.poll() is None
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)  # the other process is in a session of its own, and sees that nobody waits
-    process.communicate()
-    finish(start(command(pairs, run, 300, "--resume"), **two))
+    start(pairs, tmp_path / "whole", 200, *more, **two).finish()
+    process = start(pairs, run, 200, *more, **two)
+    process.wait_for(lambda: any((run / "members" / "2" / "checkpoints").glob("step-*")))
+    process.kill()  # the other process sees that nobody waits for it
+    start(pairs, run, 200, "--resume", **two).finish()
     assert same_weights(tmp_path / "whole", run)
     assert same_weights(tmp_path / "whole" / "members" / "2", run / "members" / "2")
 
@@ -190,14 +193,11 @@ def test_killed_and_resumed_all_end_the_same(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_sigterm_stops_all_with_everything_saved(tmp_path: Path) -> None:
     pairs, run = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "run"
-    process = start(command(pairs, run, 100_000, "--set", "train.members=2"), OMP_NUM_THREADS="2")
-    while not (run / "members" / "2" / "log.jsonl").exists():
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert b"go on with --resume" in errors
+    process = start(pairs, run, 100_000, "--set", "train.members=2", OMP_NUM_THREADS="2")
+    process.wait_for((run / "members" / "2" / "log.jsonl").exists)
+    process.terminate()
+    assert process.end(timeout=120) == 130
+    assert "go on with --resume" in process.errors
     for folder in (run, run / "members" / "2"):
         assert any((folder / "checkpoints").glob("step-*"))
         with RunFolder(folder).locked():

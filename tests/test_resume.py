@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
 import shutil
-import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+from processes import Started
 from weft.core.errors import UserError, WeftError
 from weft.learn import checkpoint
 from weft.runs.report import Quiet
@@ -35,26 +35,11 @@ def write_pairs(path: Path, count: int = 400) -> Path:
 
 def command(pairs: Path, out: Path, steps: int, *more: str) -> list[str]:
     settings = [part for setting in SMALL for part in ("--set", setting)]
-    return ["-m", "weft", "train", str(pairs), "--out", str(out), "--steps", str(steps), *settings, *more]
+    return ["train", str(pairs), "--out", str(out), "--steps", str(steps), *settings, *more]
 
 
-def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "dumb", **more}
-
-
-def start(arguments: list[str], launcher: tuple[str, ...] = (), **more: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, *launcher, *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment(**more),
-        start_new_session=True,
-    )
-
-
-def finish(process: subprocess.Popen[bytes]) -> None:
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors.decode()
+def start(pairs: Path, out: Path, steps: int, *more: str, **environment: str) -> Started:
+    return Started(out.with_name(f"{out.name}-streams"), *command(pairs, out, steps, *more), **environment)
 
 
 def log_without_clocks(run: Path) -> list[dict[str, object]]:
@@ -72,77 +57,78 @@ def assert_same_run(one: Path, other: Path) -> None:
             assert all(bool((first[k] == second[k]).all()) for k in first), f"{link}/{name} differs"
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert process.stderr is not None
-    process.stderr.close()
-
-
-def wait_until_saving(run: Path, process: subprocess.Popen[bytes], after: float) -> None:
+def wait_until_saving(run: Path, process: Started, after: float) -> None:
     """Return when a half-written checkpoint is seen, `after` seconds from now or later."""
-    until = time.monotonic() + after
-    while process.poll() is None:
-        if time.monotonic() > until and any((run / "checkpoints").glob(".step-*.part")):
-            return
+    time.sleep(after)
+    while process.running and not any((run / "checkpoints").glob(".step-*.part")):
+        time.sleep(0.0005)
 
 
 @pytest.mark.slow
 def test_a_run_killed_at_twenty_random_instants_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    pairs, steps = write_pairs(tmp_path / "pairs.tsv"), 1200
-    finish(start(command(pairs, tmp_path / "whole", steps)))
+    pairs, steps, began = write_pairs(tmp_path / "pairs.tsv"), 400, time.monotonic()
+    start(pairs, tmp_path / "whole", steps).finish()
+    most = 0.2 * (time.monotonic() - began)  # seconds; so that the machine's load changes nothing
     draw, kills = random.Random(7), 0
     run = tmp_path / "killed"
     while kills < 20:
-        process = start(command(pairs, run, steps, "--resume"))
-        if kills % 3 == 0:  # in the middle of saving; otherwise wherever it is: importing, stepping, validating
-            wait_until_saving(run, process, after=draw.uniform(0, 0.5))
+        process = start(pairs, run, steps, "--resume")
+        if kills % 3 == 0:  # in the middle of saving; otherwise wherever it is: reading, stepping, validating
+            wait_until_saving(run, process, after=draw.uniform(0, most))
         else:
-            time.sleep(draw.uniform(1.5, 5.0))
-        if process.poll() is not None:
+            time.sleep(draw.uniform(0, most))
+        if not process.running:
             break
-        kill(process)
+        process.kill()
         kills += 1
     assert kills >= 15, "the run was over before it could be killed often enough: make it longer"
-    finish(start(command(pairs, run, steps, "--resume")))
+    start(pairs, run, steps, "--resume").finish()
     assert_same_run(tmp_path / "whole", run)
 
 
 @pytest.mark.slow
 def test_sigterm_saves_and_the_resumed_run_is_the_same(tmp_path: Path) -> None:
     pairs, run = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "stopped"
-    finish(start(command(pairs, tmp_path / "whole", 300)))
-    process = start(command(pairs, run, 300))
-    while not (run / "log.jsonl").exists():
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "everything is saved" in errors.decode()
-    assert "--resume" in errors.decode()
-    finish(start(command(pairs, run, 300, "--resume")))
+    start(pairs, tmp_path / "whole", 200).finish()
+    process = start(pairs, run, 200)
+    process.wait_for((run / "log.jsonl").exists)
+    process.terminate()
+    assert process.end() == 130
+    assert "everything is saved" in process.errors
+    assert "--resume" in process.errors
+    start(pairs, run, 200, "--resume").finish()
     assert_same_run(tmp_path / "whole", run)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def start_two(pairs: Path, out: Path, *more: str) -> list[Started]:
+    """Two processes that train together, told so as `torchrun` tells its own."""
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    return [start(pairs, out, 60, *more, RANK=rank, LOCAL_RANK=rank, **world) for rank in ("0", "1")]
 
 
 @pytest.mark.slow
 def test_two_processes_follow_the_same_loss_as_one_and_resume_exactly(tmp_path: Path) -> None:
-    pairs = write_pairs(tmp_path / "pairs.tsv")
-    two = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
-    plain = ("--set", "train.dropout=0")
-    finish(start(command(pairs, tmp_path / "one", 60, *plain)))
-    finish(start(command(pairs, tmp_path / "two", 60, *plain), two))
+    pairs, plain = write_pairs(tmp_path / "pairs.tsv"), ("--set", "train.dropout=0")
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "weft"]
+    start(pairs, tmp_path / "one", 60, *plain).finish()
+    subprocess.run([*launcher, *command(pairs, tmp_path / "two", 60, *plain)], check=True, timeout=300)
     one, both = (
         [line["loss"] for line in log_without_clocks(tmp_path / name) if line["kind"] == "report"]
         for name in ("one", "two")
     )
     assert both == pytest.approx(one, rel=1e-3)
-    process = start(command(pairs, tmp_path / "again", 60, *plain), two)
-    while not (tmp_path / "again" / "last").exists():
-        assert process.poll() is None
-        time.sleep(0.02)
-    kill(process)
-    finish(start(command(pairs, tmp_path / "again", 60, *plain, "--resume"), two))
+    processes = start_two(pairs, tmp_path / "again", *plain)
+    processes[0].wait_for((tmp_path / "again" / "last").exists)
+    for process in processes:
+        process.kill()
+    for process in start_two(pairs, tmp_path / "again", *plain, "--resume"):
+        process.finish()
     assert_same_run(tmp_path / "two", tmp_path / "again")
 
 
