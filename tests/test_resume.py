@@ -18,6 +18,7 @@ import pytest
 from safetensors.torch import load_file
 
 from processes import Started
+from weft.api import Run
 from weft.core.errors import UserError, WeftError
 from weft.learn import checkpoint
 from weft.runs.report import Quiet
@@ -410,3 +411,23 @@ def test_a_run_of_an_earlier_version_that_compared_settings_first_has_the_time_t
     assert weft.load(run.path).spec.train.budget_seconds == 2.0
     weft.train(out=run.path, resume=True, reporter=Quiet())  # the time is over
     assert checkpoint.steps(run.path / "checkpoints")[-1] == last
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"encoder.width": 64}, ["encoder.width: 32 → 64", "leave encoder.width out"]),
+        ({"decoder.cell": "gru"}, ["decoder.cell: lstm → gru"]),
+        ({"encoder.layers": 2}, ["encoder.layers: 1 → 2"]),
+    ],
+)
+def test_init_with_another_shape_names_the_setting_and_leaves_no_folder(
+    changed: dict[str, object], named: list[str], tiny_run: Run, tiny_pairs: Path, tmp_path: Path
+) -> None:
+    import weft
+
+    with pytest.raises(UserError, match="do not fit these settings") as error:
+        weft.train(tiny_pairs, out=tmp_path / "run", steps=1, init=tiny_run.path, settings=changed, reporter=Quiet())
+    for text in named:
+        assert text in str(error.value)
+    assert not (tmp_path / "run").exists()

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import random
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -15,14 +16,20 @@ import torch
 from matplotlib.image import imread
 
 import weft
+from conftest import made_up_pairs
+from weft.cli.summary import scored_pairs
 from weft.core.errors import UserError, WeftError
 from weft.core.kinds import Batch
 from weft.core.pair import END
 from weft.learn.optimise import adamw, set_rate
+from weft.learn.selection import improves
 from weft.learn.validate import Validator
 from weft.nn.assemble import assemble
+from weft.runs.folder import RunFolder
+from weft.runs.log import LogFile
 from weft.runs.memory import check_memory_fits
 from weft.runs.report import Plain, Quiet, worth_telling
+from weft.score.metrics import table_of
 from weft.settings import compose
 from weft.spec import CellName, PositionName, ScoreName, Search
 
@@ -302,3 +309,67 @@ def test_a_start_that_fails_leaves_the_folder_free_for_another_try(tmp_path: Pat
         weft.train(pairs(), out=tmp_path / "run", steps=2, init=tmp_path / "first", settings={"decoder.cell": "gru"})
     run = weft.train(pairs(), out=tmp_path / "run", steps=2, init=tmp_path / "first")
     assert log(run)[-1]["kind"] == "final"
+
+
+# which checkpoint is the best ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("score", "loss", "best_score", "best_loss", "better"),
+    [
+        (0.0, 2.0, None, None, True),
+        (0.5, 3.0, 0.0, 2.0, False),  # near zero: one lucky line of 200 does not count,
+        (0.0, 1.9, 0.5, 2.0, True),  # and a lower loss does
+        (1.0, 3.0, 0.5, 2.0, True),  # the metric moves
+        (40.0, 3.0, 30.0, 2.0, True),
+        (30.0, 1.0, 40.0, 2.0, False),
+        (40.0, 1.9, 40.0, 2.0, True),  # equal scores: the lower loss
+        (40.0, 2.1, 40.0, 2.0, False),
+    ],
+)
+def test_near_zero_the_loss_selects_the_checkpoint_until_the_metric_moves(
+    score: float, loss: float, best_score: float | None, best_loss: float | None, better: bool
+) -> None:
+    table = table_of()
+    assert improves(table["exact"], table["loss"], score, loss, best_score, best_loss) is better
+
+
+def test_error_rates_are_selected_by_their_own_value_near_zero() -> None:
+    table = table_of()
+    assert improves(table["cer"], table["loss"], 0.1, 3.0, 0.2, 2.0)
+    assert not improves(table["cer"], table["loss"], 0.2, 1.0, 0.1, 2.0)
+
+
+def test_the_final_scores_are_over_all_validation_pairs(tmp_path: Path) -> None:
+    settings = {**SMALL, "train.valid_pairs": 5, "train.members": 1}
+    valid = made_up_pairs(40, seed=2)
+    run = weft.train(made_up_pairs(120), valid=valid, out=tmp_path / "run", steps=2, settings=settings)
+    lines = LogFile(run.folder.log).lines()
+    assert [line["pairs"] for line in lines if line["kind"] == "evaluation"][-1] == 5
+    assert (lines[-1]["kind"], lines[-1]["pairs"], lines[-1]["of"]) == ("final", 40, 40)
+
+
+def test_a_summary_says_that_its_scores_are_of_a_sample() -> None:
+    assert scored_pairs({"pairs": 20, "of": 450}) == "a sample of 20 of the 450 validation pairs"
+    assert scored_pairs({"pairs": 450, "of": 450}) == "450 validation pairs"
+    assert scored_pairs({"pairs": 1, "of": 1}) == "1 validation pair"
+
+
+def test_tensorboard_events_are_written_when_they_are_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    settings = {**SMALL, "train.tensorboard": True}
+    run = weft.train(made_up_pairs(60), out=tmp_path / "run", steps=4, settings=settings)
+    events = EventAccumulator(str(run.path / "tensorboard"))
+    events.Reload()
+    assert {"report/loss", "evaluation/exact", "evaluation/loss"} <= set(events.Tags()["scalars"])
+    assert events.Scalars("evaluation/loss")[-1].step == 4
+
+
+def test_without_the_package_tensorboard_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
+    with pytest.raises(UserError, match="TensorBoard is not installed") as error:
+        weft.train(made_up_pairs(60), out=tmp_path / "run", steps=1, settings={**SMALL, "train.tensorboard": True})
+    assert "pip install tensorboard" in error.value.todo
+    assert not RunFolder(tmp_path / "run").is_run
