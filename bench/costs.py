@@ -34,7 +34,7 @@ from timing import in_turns, matrix_speed, middle, record
 from weft.core.kinds import Batch
 from weft.core.pair import END
 from weft.learn.objectives import CrossEntropy
-from weft.look.curves import dress
+from weft.look.curves import style
 from weft.nn.assemble import assemble
 from weft.nn.model import Seq2Seq
 from weft.search.decode import SearchPlan, decode
@@ -224,7 +224,7 @@ def draw(question: Question, seconds: Mapping[tuple[str, Size], float], fits: Ma
     for axes, curve in zip(panels, question.curves):
         for name, fit in fits.items():
             draw_curve(axes, curve, name, [seconds[name, size] for size in curve.sizes], fit)
-        dress(axes, curve.across, question.up if axes is panels[0] else "")
+        style(axes, curve.across, question.up if axes is panels[0] else "")
         axes.set_title(curve.title, fontsize=11)
         scale(axes, [getattr(size, curve.axis) for size in curve.sizes])
     panels[0].legend(fontsize=9, frameon=False, loc="upper left")

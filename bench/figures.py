@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from weft.look.curves import dress
+from weft.look.curves import style
 
 Line = dict[str, Any]
 OURS, OTHERS = "#1f5f99", "#b8c4d0"
@@ -91,7 +91,7 @@ def draw_bars(groups: Mapping[str, Mapping[str, float]], across: str, path: Path
     for places, pair, count in zip(grid, pairs, most):
         for axes, (model, bars) in zip(places, pair):
             draw_panel(axes, bars, count)
-            dress(axes, across, "")
+            style(axes, across, "")
             axes.set_title(model, fontsize=11)
             axes.grid(visible=False, axis="y")
         for axes in places[len(pair) :]:

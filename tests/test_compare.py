@@ -1,9 +1,10 @@
-"""`weft compare`: the same for all but what varies, killed and taken up, failures told, ranked with care."""
+"""`weft compare`: variants differ by what varies alone, comparisons resume, failures are reported, ties are no wins."""
 
 from __future__ import annotations
 
 import json
 import random
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,23 +25,20 @@ from processes import Started
 from weft.choose import choose
 from weft.compare import runs
 from weft.compare.base import Base, find_base, layers_of
-from weft.compare.board import Board
-from weft.compare.budget import read_budget
-from weft.compare.compare import Compared, compare_settings
-from weft.compare.lengths import classes
+from weft.compare.compare import Compared, compare_settings, read_budget
 from weft.compare.match import count_parameters, nearest
-from weft.compare.plan import Asked, Plan, make_plan
-from weft.compare.results import GridFolder, Result
-from weft.compare.scoring import score_run
+from weft.compare.plan import ComparisonPlan, Request, make_plan
+from weft.compare.report import ComparisonReporter
+from weft.compare.results import ComparisonFolder, Result
+from weft.compare.scoring import length_classes, score_run
 from weft.compare.variants import combinations, named, read_vary
-from weft.compare.watch import PlainWatcher, QuietWatcher
 from weft.core.errors import Interrupted, UserError, WeftError
 from weft.core.machine import Speed
 from weft.core.pair import Pair
 from weft.data.survey import Survey, survey
 from weft.look.compared import Line, _clock, draw_score_length, draw_score_time, looks_of, looks_of_all, mean_curve
 from weft.predict.predictor import Predictor
-from weft.runs.report import Quiet
+from weft.runs.report import Plain, Quiet
 from weft.score.metrics import table_of
 from weft.score.standings import holm, standings
 from weft.settings import compose, flatten, put
@@ -58,7 +56,7 @@ SMALL = {
 
 
 def compare(pairs: Any, out: Path, **more: Any) -> Compared:
-    given = {"vary": ["decoder.cell=gru,elman"], "steps": 2, "seeds": 1, "settings": SMALL, "watcher": QuietWatcher()}
+    given = {"vary": ["decoder.cell=gru,elman"], "steps": 2, "seeds": 1, "settings": SMALL, "reporter": Quiet()}
     return compare_settings(pairs, out=out, **{**given, **more})
 
 
@@ -66,7 +64,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def member_spec(run: Path) -> dict[str, Any]:
+def spec_of(run: Path) -> dict[str, Any]:
     return dict(flatten(yaml.safe_load((run / "spec.yaml").read_text(encoding="utf-8"))))
 
 
@@ -76,25 +74,25 @@ def plan_of(
     variants: Mapping[str, Mapping[str, Any]] | None = None,
     settings: Mapping[str, Any] = SMALL,
     **more: Any,
-) -> Plan:
+) -> ComparisonPlan:
     varied = read_vary(vary)
     flags: dict[str, Any] = {"train": {"steps": 2}} if "tokens" not in more else {}
     for key, value in settings.items():
         put(flags, key, value)
-    cells = named(variants) if variants else combinations(varied)
-    asked = Asked((str(pairs),), (), {}, flags, tuple(cells), varied, **more)
-    return make_plan(asked, asked.prepare())
+    chosen = named(variants) if variants else combinations(varied)
+    request = Request((str(pairs),), (), {}, flags, tuple(chosen), varied, **more)
+    return make_plan(request, request.prepare())
 
 
 # what varies ---------------------------------------------------------------------------------------------------------
 
 
-def test_every_combination_is_made_and_named_by_what_tells_it_apart() -> None:
-    made = combinations(read_vary(["decoder.cell=lstm,mut1", "decoder.attention.score=none,additive"]))
-    assert [v.name for v in made] == ["lstm-score-none", "lstm-additive", "mut1-score-none", "mut1-additive"]
-    assert [v.label for v in made][:2] == ["lstm, score none", "lstm, additive"]
-    assert made[2].settings == {"decoder.cell": "mut1", "decoder.attention.score": "none"}
-    assert made[2].places == (1, 0)
+def test_every_combination_is_named_by_what_distinguishes_it() -> None:
+    variants = combinations(read_vary(["decoder.cell=lstm,mut1", "decoder.attention.score=none,additive"]))
+    assert [v.name for v in variants] == ["lstm-score-none", "lstm-additive", "mut1-score-none", "mut1-additive"]
+    assert [v.label for v in variants][:2] == ["lstm, score none", "lstm, additive"]
+    assert variants[2].settings == {"decoder.cell": "mut1", "decoder.attention.score": "none"}
+    assert variants[2].value_indices == (1, 0)
 
 
 @pytest.mark.parametrize(("vary", "names"), [
@@ -105,18 +103,18 @@ def test_every_combination_is_made_and_named_by_what_tells_it_apart() -> None:
     (["train.dropout=0.1,1e-3"], ["dropout-0.1", "dropout-0.001"]),
     (["decoder.attention.feed=true"], ["feed-true"]),
 ])  # fmt: skip
-def test_a_value_that_says_nothing_alone_stands_with_its_setting(vary: list[str], names: list[str]) -> None:
+def test_a_value_that_is_not_clear_alone_is_named_with_its_setting(vary: list[str], names: list[str]) -> None:
     assert [v.name for v in combinations(read_vary(vary))] == names
 
 
-def test_values_are_read_as_by_set() -> None:
+def test_values_of_vary_are_parsed_as_those_of_set() -> None:
     assert read_vary(["train.rate=1e-3, 0.002", "encoder.reverse=true,false"]) == {
         "train.rate": [0.001, 0.002],
         "encoder.reverse": [True, False],
     }
 
 
-def test_names_of_variants_that_make_the_same_folder_are_told_apart() -> None:
+def test_variants_whose_names_give_the_same_folder_are_numbered() -> None:
     assert [v.name for v in named({"a b": {}, "a/b": {}, "…": {}})] == ["a-b", "a-b-2", "variant"]
 
 
@@ -127,19 +125,19 @@ def test_names_of_variants_that_make_the_same_folder_are_told_apart() -> None:
     (["decoder.cell=gru,,lstm"], "a value of decoder.cell is empty"),
     (["decoder.cell=gru", "decoder.cell=lstm"], "varied twice"),
     (["decoder.cell=gru,gru"], "not all different"),
-    (["train.seed=1,2"], "the same for all"),
+    (["train.seed=1,2"], "the same for all variants"),
     (["train.steps=1,2"], "the same for all"),
     (["data.hold_out=0.1,0.2"], "the same pairs"),
     (["train.rate={"], "is not a value"),
 ])  # fmt: skip
-def test_what_cannot_be_varied_is_told_in_three_parts(items: list[str], what: str) -> None:
+def test_a_wrong_vary_is_refused_in_three_parts(items: list[str], what: str) -> None:
     with pytest.raises(UserError, match=what) as error:
         combinations(read_vary(items))
     assert error.value.where.startswith("--vary")
     assert error.value.todo
 
 
-@pytest.mark.parametrize(("text", "found"), [
+@pytest.mark.parametrize(("text", "seconds_and_tokens"), [
     (None, (None, None)),
     ("5m", (300.0, None)),
     (90.0, (90.0, None)),
@@ -147,12 +145,16 @@ def test_what_cannot_be_varied_is_told_in_three_parts(items: list[str], what: st
     ("1.5k tokens", (None, 1500.0)),
     ("40 tokens", (None, 40.0)),
 ])  # fmt: skip
-def test_a_budget_is_a_time_or_a_number_of_tokens(text: Any, found: tuple[float | None, float | None]) -> None:
-    assert read_budget(text) == found
+def test_a_budget_is_a_time_or_a_number_of_tokens(
+    text: Any, seconds_and_tokens: tuple[float | None, float | None]
+) -> None:
+    assert read_budget(text) == seconds_and_tokens
 
 
-@pytest.mark.parametrize(("text", "what"), [("2 mtokens", "not a number of tokens"), ("0 tokens", "no token at all")])
-def test_a_budget_that_is_no_number_of_tokens_is_told(text: str, what: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "what"), [("2 mtokens", "not a number of tokens"), ("0 tokens", "less than one token")]
+)
+def test_a_budget_that_is_no_number_of_tokens_is_refused(text: str, what: str) -> None:
     with pytest.raises(UserError, match=what) as error:
         read_budget(text)
     assert error.value.where.startswith("--budget")
@@ -162,14 +164,14 @@ def test_a_budget_that_is_no_number_of_tokens_is_told(text: str, what: str) -> N
 # the same for all ----------------------------------------------------------------------------------------------------
 
 
-def differing(plan: Plan, label: str) -> dict[str, Any]:
-    cell = next(cell for cell in plan.cells if cell.variant.label == label)
+def differing(plan: ComparisonPlan, label: str) -> dict[str, Any]:
+    combination = next(c for c in plan.combinations if c.label == label)
     base = dict(flatten(plan.base))
-    own = dict(flatten(cell.layers.compose().model_dump(mode="json")))
-    return {key: value for key, value in own.items() if base.get(key) != value}
+    settings = dict(flatten(combination.layers.compose().model_dump(mode="json")))
+    return {key: value for key, value in settings.items() if base.get(key) != value}
 
 
-def test_cells_differ_from_each_other_by_what_varies_alone(tiny_pairs: Path) -> None:
+def test_variants_differ_from_each_other_by_what_varies_alone(tiny_pairs: Path) -> None:
     plan = plan_of(tiny_pairs, ["decoder.cell=lstm,gru", "decoder.attention.score=none,additive"], settings={})
     assert differing(plan, "lstm, additive") == {}
     assert differing(plan, "gru, score none") == {"decoder.cell": "gru", "decoder.attention.score": "none"}
@@ -186,20 +188,20 @@ def test_a_side_of_another_kind_keeps_its_width_and_gets_what_the_kind_needs(tin
     assert both["encoder.layers"] == both["decoder.layers"] == changed["encoder.layers"]
 
 
-def test_settings_that_another_kind_does_not_have_are_left_out_and_told(tiny_pairs: Path) -> None:
+def test_settings_that_another_kind_does_not_have_are_dropped_and_listed(tiny_pairs: Path) -> None:
     settings = {**SMALL, "encoder.cell": "gru"}
     plan = plan_of(tiny_pairs, ["encoder.kind=recurrent,transformer"], settings=settings)
-    assert [cell.layers.dropped for cell in plan.cells] == [(), ("encoder.cell",)]
-    assert not any(cell.refused for cell in plan.cells)
+    assert [c.layers.dropped for c in plan.combinations] == [(), ("encoder.cell",)]
+    assert not any(c.refused for c in plan.combinations)
 
 
-def test_ctc_can_stand_beside_decoders(tiny_pairs: Path) -> None:
+def test_ctc_can_be_compared_with_decoders(tiny_pairs: Path) -> None:
     plan = plan_of(tiny_pairs, variants={"plain": {}, "blank": {"head.kind": "ctc"}})
-    assert [cell.refused for cell in plan.cells] == ["", ""]
+    assert [c.refused for c in plan.combinations] == ["", ""]
     assert differing(plan, "blank")["decoder.kind"] == "none"
 
 
-def test_another_cut_of_the_target_gets_its_own_limit_of_length(tiny_pairs: Path) -> None:
+def test_other_target_tokens_get_their_own_limit_of_output_length(tiny_pairs: Path) -> None:
     plan = plan_of(tiny_pairs, ["target.tokens=characters,words"])
     assert set(differing(plan, "words")) == {"target.tokens", "search.max_ratio", "data.unseen"}
 
@@ -223,103 +225,103 @@ def short_sentences() -> Survey:
 
 @pytest.mark.parametrize("kind", ["characters", "parts", "bytes", "unigram"])
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_short_sentences_can_be_cut_in_every_way_on_one_side(side: str, kind: str) -> None:
-    base, cells = cells_of(short_sentences(), [f"{side}.tokens=bpe,{kind}"])
+def test_one_side_of_short_sentences_can_be_tokenised_in_every_way(side: str, kind: str) -> None:
+    base, specs = specs_of(short_sentences(), [f"{side}.tokens=bpe,{kind}"])
     assert (base.spec.source.tokens, base.spec.target.tokens) == ("bpe", "bpe")
-    assert getattr(cells[kind], side).tokens == kind
+    assert getattr(specs[kind], side).tokens == kind
 
 
 KINDS = ["encoder.kind=recurrent,transformer", "decoder.kind=recurrent,transformer"]
 TRANSFORMER = {"encoder": {"kind": "transformer"}, "decoder": {"kind": "transformer"}}
 
 
-def cells_of(
-    found: Survey, vary: Sequence[str], flags: Mapping[str, Any] | None = None, speed: Speed | None = None
+def specs_of(
+    data: Survey, vary: Sequence[str], flags: Mapping[str, Any] | None = None, speed: Speed | None = None
 ) -> tuple[Base, dict[str, Spec]]:
-    """The base, and the settings of each cell."""
+    """Return the base, and the settings of each variant."""
     variants = combinations(read_vary(vary))
-    base = find_base(found, speed, {}, dict(flags or {"train": {"steps": 2}}), variants)
+    base = find_base(data, speed, {}, dict(flags or {"train": {"steps": 2}}), variants)
     return base, {variant.label: layers_of(base, variant.settings).compose() for variant in variants}
 
 
-def test_a_recurrent_cell_of_running_text_has_the_layers_of_its_kind() -> None:
-    base, cells = cells_of(running_text(), KINDS)
+def test_a_recurrent_variant_of_running_text_has_the_layers_of_its_kind() -> None:
+    base, specs = specs_of(running_text(), KINDS)
     assert (base.spec.encoder.kind, base.spec.encoder.layers, base.spec.decoder.layers) == ("transformer", 3, 3)
-    assert {label: (spec.encoder.layers, spec.decoder.layers) for label, spec in cells.items()} == {
+    assert {label: (spec.encoder.layers, spec.decoder.layers) for label, spec in specs.items()} == {
         "encoder recurrent, decoder recurrent": (1, 1),
         "encoder recurrent, decoder transformer": (1, 3),
         "encoder transformer, decoder recurrent": (3, 1),
         "encoder transformer, decoder transformer": (3, 3),
     }
-    assert {spec.encoder.width for spec in cells.values()} == {base.spec.encoder.width}
+    assert {spec.encoder.width for spec in specs.values()} == {base.spec.encoder.width}
 
 
-def test_what_is_compared_has_all_of_its_time_and_is_one_model() -> None:
+def test_a_variant_is_one_model_that_trains_for_its_whole_budget() -> None:
     speed = Speed(2e11, 0.0, 1e11, 2)
     chosen = choose(word_forms(), given := {"train": {"budget_seconds": 36_000.0}}, speed).layer["train"]
     assert chosen["members"] > 1
     assert chosen["max_epochs"] > 0
-    _, cells = cells_of(word_forms(), ["decoder.cell=lstm,gru"], given, speed)
-    assert {(spec.train.members, spec.train.max_epochs) for spec in cells.values()} == {(1, 0.0)}
+    _, specs = specs_of(word_forms(), ["decoder.cell=lstm,gru"], given, speed)
+    assert {(spec.train.members, spec.train.max_epochs) for spec in specs.values()} == {(1, 0.0)}
 
 
-def test_embeddings_learn_as_fast_as_the_kind_wants_at_the_rate_of_the_base() -> None:
-    base, cells = cells_of(running_text(), KINDS)
-    plain = cells["encoder recurrent, decoder recurrent"].train
+def test_the_embedding_rate_follows_the_kind_and_the_learning_rate_the_base() -> None:
+    base, specs = specs_of(running_text(), KINDS)
+    plain = specs["encoder recurrent, decoder recurrent"].train
     assert base.spec.train.embed_rate > 1
     assert (plain.embed_rate, plain.rate) == (1.0, base.spec.train.rate)
-    assert cells["encoder transformer, decoder transformer"].train.embed_rate == base.spec.train.embed_rate
-    assert cells_of(running_text(), KINDS, {"train": {"embed_rate": 3.0}})[1].popitem()[1].train.embed_rate == 3.0
+    assert specs["encoder transformer, decoder transformer"].train.embed_rate == base.spec.train.embed_rate
+    assert specs_of(running_text(), KINDS, {"train": {"embed_rate": 3.0}})[1].popitem()[1].train.embed_rate == 3.0
 
 
-@pytest.mark.parametrize(("found", "flags", "vary"), [
+@pytest.mark.parametrize(("data", "flags", "vary"), [
     (running_text, {}, "decoder.kind=recurrent,transformer"),
     (running_text, {}, "target.tokens=characters,bpe"),
     (word_forms, {}, "decoder.kind=recurrent,transformer"),
     (word_forms, TRANSFORMER, "decoder.kind=recurrent,transformer"),
     (word_forms, {}, "target.tokens=characters,words"),
 ])  # fmt: skip
-def test_what_nothing_forces_is_the_same_in_every_cell(
-    found: Callable[[], Survey], flags: dict[str, Any], vary: str
+def test_settings_that_nothing_forces_are_the_same_in_every_variant(
+    data: Callable[[], Survey], flags: dict[str, Any], vary: str
 ) -> None:
     given = {**flags, "train": {"budget_seconds": 600.0}}
-    base, cells = cells_of(found(), [vary], given, Speed(1e10, 4e10))
+    base, specs = specs_of(data(), [vary], given, Speed(1e10, 4e10))
 
     def free(spec: Spec) -> tuple[Any, ...]:
         train = spec.train
         return spec.data.augmented, train.precision, train.rate, train.batch_tokens, train.dropout, train.members
 
-    assert {free(spec) for spec in cells.values()} == {free(base.spec)}
+    assert {free(spec) for spec in specs.values()} == {free(base.spec)}
 
 
-def test_the_other_side_keeps_its_size_where_one_is_cut_otherwise() -> None:
-    base, cells = cells_of(running_text(), ["target.tokens=bpe,characters"])
-    assert cells["bpe"] == base.spec
-    assert cells["characters"].source == base.spec.source
-    assert cells["characters"].source.size == 1000
-    assert (base.spec.embed.shared, cells["characters"].embed.shared) == (True, False)
+def test_the_other_side_keeps_its_size_where_one_side_is_tokenised_in_another_way() -> None:
+    base, specs = specs_of(running_text(), ["target.tokens=bpe,characters"])
+    assert specs["bpe"] == base.spec
+    assert specs["characters"].source == base.spec.source
+    assert specs["characters"].source.size == 1000
+    assert (base.spec.embed.shared, specs["characters"].embed.shared) == (True, False)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_the_number_of_pieces_of_one_side_can_be_varied(side: str) -> None:
-    cells = cells_of(running_text(), [f"{side}.size=500,600"])[1]
-    assert [getattr(spec, side).size for spec in cells.values()] == [500, 600]
+def test_the_vocabulary_size_of_one_side_can_be_varied(side: str) -> None:
+    specs = specs_of(running_text(), [f"{side}.size=500,600"])[1]
+    assert [getattr(spec, side).size for spec in specs.values()] == [500, 600]
 
 
-def test_varied_settings_of_one_kind_make_the_base_of_that_kind(tiny_pairs: Path) -> None:
+def test_varying_a_setting_of_one_kind_gives_a_base_of_that_kind(tiny_pairs: Path) -> None:
     plan = plan_of(tiny_pairs, ["decoder.heads=2,4"])
     assert plan.base["decoder"]["kind"] == "transformer"
-    assert not any(cell.refused for cell in plan.cells)
+    assert not any(c.refused for c in plan.combinations)
 
 
-def test_a_base_that_cannot_be_gives_way_to_the_first_cell_that_can(tiny_pairs: Path) -> None:
+def test_an_impossible_base_is_replaced_by_the_first_possible_variant(tiny_pairs: Path) -> None:
     settings = {**SMALL, "decoder.attention.score": "none", "bridge.kind": "zeros"}
     plan = plan_of(tiny_pairs, ["bridge.kind=last,mean"], settings=settings)
     assert plan.base["bridge"]["kind"] == "last"
-    assert not any(cell.refused for cell in plan.cells)
+    assert not any(c.refused for c in plan.combinations)
 
 
-def test_a_budget_of_tokens_is_as_many_passes_as_hold_them(tiny_pairs: Path, tmp_path: Path) -> None:
+def test_a_budget_of_tokens_is_as_many_epochs_as_hold_them(tiny_pairs: Path, tmp_path: Path) -> None:
     vary = ["target.tokens=characters,words"]  # a word is one symbol and END
     done = compare(tiny_pairs, tmp_path / "out", vary=vary, steps=None, budget="600 tokens")
     for result in done.results:
@@ -358,8 +360,8 @@ def test_the_runs_have_the_same_choices_and_symbols(tiny_pairs: Path, tmp_path: 
     done = compare(tiny_pairs, tmp_path / "out", seeds=2)
     folder = tmp_path / "out" / "runs"
     assert sorted(p.name for p in folder.iterdir()) == ["elman-s1", "elman-s2", "gru-s1", "gru-s2"]
-    one, other = member_spec(folder / "gru-s1"), member_spec(folder / "elman-s2")
-    assert {key for key in one if one[key] != other[key]} == {"decoder.cell", "train.seed"}
+    gru, elman = spec_of(folder / "gru-s1"), spec_of(folder / "elman-s2")
+    assert {key for key in gru if gru[key] != elman[key]} == {"decoder.cell", "train.seed"}
     assert (folder / "gru-s1" / "target.json").read_bytes() == (folder / "elman-s2" / "target.json").read_bytes()
     choices = json.loads((folder / "gru-s1" / "choices.json").read_text())
     assert [choices["origins"][key] for key in ("decoder.cell", "train.rate")] == ["flag", "autopilot"]
@@ -377,15 +379,15 @@ def test_the_runs_have_the_same_choices_and_symbols(tiny_pairs: Path, tmp_path: 
     ["decoder.attention.heads=1,4"],
     ["head.kind=tokens,ctc,copy"],
 ])  # fmt: skip
-def test_matched_cells_have_the_parameters_of_the_base_within_two_percent(tiny_pairs: Path, vary: list[str]) -> None:
+def test_matched_variants_have_the_parameters_of_the_base_within_two_percent(tiny_pairs: Path, vary: list[str]) -> None:
     settings = {"encoder.width": 64, "decoder.width": 64, "embed.width": 32}
     plan = plan_of(tiny_pairs, vary, settings=settings, match=True)
     symbols = 12, 12
     wanted = count_parameters(compose(("base", plan.base)).spec, symbols)
-    for cell in plan.cells:
-        assert not cell.refused
-        found = count_parameters(cell.layers.compose(), symbols)
-        assert abs(found / wanted - 1) < 0.025, cell  # the symbols are not quite those of the data
+    for combination in plan.combinations:
+        assert not combination.refused
+        count = count_parameters(combination.layers.compose(), symbols)
+        assert abs(count / wanted - 1) < 0.025, combination  # the symbols are not quite those of the data
 
 
 def test_a_counted_model_is_the_trained_one(tiny_run: Any) -> None:
@@ -394,15 +396,15 @@ def test_a_counted_model_is_the_trained_one(tiny_run: Any) -> None:
     assert counted == predictor.model.parameter_count
 
 
-def test_a_cell_that_no_width_can_match_is_refused_with_the_nearest(tiny_pairs: Path) -> None:
+def test_a_variant_that_no_width_can_match_is_refused_with_the_nearest_count(tiny_pairs: Path) -> None:
     plan = plan_of(tiny_pairs, ["embed.width=16,4000"], match=True)
-    refused = [cell.refused for cell in plan.cells]
+    refused = [c.refused for c in plan.combinations]
     assert refused[0] == ""
     assert "no width gives" in refused[1]
 
 
 @pytest.mark.parametrize("wanted", [1, 5, 49, 50, 64, 1000])
-def test_the_nearest_count_is_found(wanted: int) -> None:
+def test_nearest_returns_the_n_with_the_closest_count(wanted: int) -> None:
     best = min(range(1, 21), key=lambda n: (abs(n * n - wanted), n))
     assert nearest(lambda n: n * n, wanted, 20) == best
 
@@ -416,15 +418,15 @@ def test_the_nearest_count_is_found(wanted: int) -> None:
     ({"vary": ["train.dropout=0.1,2"]}, "less than 1"),
     ({"vary": ["decoder.cell=gru"], "variants": {"a": {}}}, "both vary and variants"),
     ({"vary": [], "variants": {"a": {"train.seed": 3}}}, "the same for all"),
-    ({"seeds": 0}, "at least one seed"),
+    ({"seeds": 0}, "at least one seed is needed"),
     ({"budget": "2Mtokens"}, "tokens and --steps"),
     ({"steps": None, "epochs": 1.0, "budget": "2Mtokens"}, "tokens and --epochs"),
     ({"budget": "5m"}, "both given"),
-    ({"vary": ["encoder.width=16,32"], "match_parameters": True}, "cannot be varied while"),
+    ({"vary": ["encoder.width=16,32"], "match_parameters": True}, "cannot be varied while --match-parameters"),
     ({"settings": {"decoder.cell": "lsmt"}}, "'lsmt' is not known"),
-    ({"vary": ["embed.positions=rotary,alibi"]}, "none of these can be"),
+    ({"vary": ["embed.positions=rotary,alibi"]}, "every variant is impossible"),
 ])  # fmt: skip
-def test_mistakes_are_told_before_anything_is_trained(
+def test_mistakes_are_refused_before_anything_is_trained(
     tiny_pairs: Path, tmp_path: Path, more: dict[str, Any], what: str
 ) -> None:
     with pytest.raises(UserError, match=what) as error:
@@ -436,30 +438,30 @@ def test_mistakes_are_told_before_anything_is_trained(
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
 @pytest.mark.parametrize("vary", ["target.tokens=characters,bytes", "target.size=400,500"])
-def test_what_is_counted_by_the_symbol_is_not_compared_over_other_symbols(
+def test_a_metric_per_symbol_is_refused_where_the_symbols_vary(
     weft: Weft, tiny_pairs: Path, metric: str, vary: str
 ) -> None:
     done = weft("compare", tiny_pairs, "--out", "out", "--steps", 2, "--set", f"train.select={metric}", "--vary", vary)
     refused(
         done,
-        f"train.select={metric} is counted by the symbol, and what a symbol is would vary",
+        f"train.select={metric} is counted per symbol, and the symbols would vary",
         f"--vary {vary.split('=')[0]}\n",
         "--set train.select=exact, cer, token_error_rate, bleu or chrf",
     )
     assert not Path("out").exists()
 
 
-def test_other_symbols_are_compared_by_what_does_not_hang_on_them(tiny_pairs: Path) -> None:
+def test_varying_symbols_can_be_compared_by_metrics_of_whole_outputs(tiny_pairs: Path) -> None:
     plan = plan_of(tiny_pairs, ["target.tokens=characters,bytes"], settings={**SMALL, "train.select": "cer"})
-    assert not any(cell.refused for cell in plan.cells)
+    assert not any(c.refused for c in plan.combinations)
     plan = plan_of(tiny_pairs, ["source.tokens=characters,bytes"], settings={**SMALL, "train.select": "loss"})
-    assert not any(cell.refused for cell in plan.cells)
+    assert not any(c.refused for c in plan.combinations)
 
 
 def test_pairs_from_stdin_and_no_pairs_are_refused(tmp_path: Path) -> None:
-    for given, what in (("-", "stdin only once"), ((), "no pairs are given")):
+    for given, what in (("-", "stdin can be read only once"), ((), "no pairs are given")):
         with pytest.raises(UserError, match=what) as error:
-            compare_settings(given, vary=["decoder.cell=gru,lstm"], watcher=QuietWatcher())
+            compare_settings(given, vary=["decoder.cell=gru,lstm"], reporter=Quiet())
         assert error.value.where.startswith("PAIRS")
 
 
@@ -471,9 +473,11 @@ def test_a_folder_of_something_else_is_refused(tiny_pairs: Path, tmp_path: Path,
         compare(tiny_pairs, tmp_path)
 
 
-def test_several_processes_are_refused(tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_refuses_several_processes(
+    tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UserError, match="by one process"):
+    with pytest.raises(UserError, match="in one process"):
         compare(tiny_pairs, tmp_path / "out")
 
 
@@ -481,7 +485,7 @@ def test_another_comparison_in_the_folder_is_refused_with_the_difference(tiny_pa
     test = tmp_path / "test.tsv"
     test.write_text("ab\tba\n")
     compare(tiny_pairs, tmp_path / "out", seeds=2)
-    for more, said in (
+    for more, difference in (
         ({}, "seeds: 2 → 1"),
         ({"seeds": 3, "steps": 3}, "seeds: 2 → 3"),
         ({"tests": {"short": test}}, "tests.short: None → "),
@@ -491,17 +495,17 @@ def test_another_comparison_in_the_folder_is_refused_with_the_difference(tiny_pa
     ):
         with pytest.raises(UserError, match="another comparison") as error:
             compare(tiny_pairs, tmp_path / "out", **more)
-        assert said in error.value.what
+        assert difference in error.value.what
         assert "--out" in error.value.todo
     (tmp_path / "out" / "comparison.json").write_text("{")
     with pytest.raises(UserError, match="plan of this comparison cannot be read"):
         compare(tiny_pairs, tmp_path / "out")
 
 
-# stopping and going on -----------------------------------------------------------------------------------------------
+# stopping and resuming -----------------------------------------------------------------------------------------------
 
 
-def test_a_finished_comparison_is_not_made_again(tiny_pairs: Path, tmp_path: Path) -> None:
+def test_a_finished_comparison_is_not_trained_again(tiny_pairs: Path, tmp_path: Path) -> None:
     first = compare(tiny_pairs, tmp_path / "out")
     weights = (tmp_path / "out" / "runs" / "gru-s1" / "best" / "weights.safetensors").stat()
     again = compare(tiny_pairs, tmp_path / "out")
@@ -527,17 +531,28 @@ def test_a_half_written_result_is_dropped_and_its_run_scored_again(tiny_pairs: P
     assert len(lines_of(file)) == 2
 
 
-def test_missing_outputs_are_told(tiny_pairs: Path, tmp_path: Path) -> None:
+def test_a_comparison_of_an_earlier_version_is_resumed(tiny_pairs: Path, tmp_path: Path) -> None:
+    first = compare(tiny_pairs, tmp_path / "out")
+    file = tmp_path / "out" / "comparison.json"
+    plan = json.loads(file.read_text(encoding="utf-8"))
+    plan["asked"], plan["cells"] = plan.pop("request"), plan.pop("combinations")
+    for cell in plan["cells"]:
+        cell["variant"]["places"] = cell["variant"].pop("value_indices")
+    file.write_text(json.dumps(plan), encoding="utf-8")
+    assert compare(tiny_pairs, tmp_path / "out") == first
+
+
+def test_missing_outputs_are_an_error_that_says_how_to_restore_them(tiny_pairs: Path, tmp_path: Path) -> None:
     compare(tiny_pairs, tmp_path / "out")
     (tmp_path / "out" / "runs" / "gru-s1" / "outputs.jsonl").unlink()
     with pytest.raises(UserError, match="outputs of this run cannot be read") as error:
         compare(tiny_pairs, tmp_path / "out")
     (tmp_path / "out" / "results.jsonl").unlink()
     assert "results.jsonl" in error.value.todo
-    assert compare(tiny_pairs, tmp_path / "out").best.score is not None
+    assert compare(tiny_pairs, tmp_path / "out").rows[0].score is not None
 
 
-def test_ctrl_c_between_runs_says_how_to_go_on(
+def test_ctrl_c_between_runs_says_how_to_resume(
     tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = runs.run_job, []
@@ -549,7 +564,7 @@ def test_ctrl_c_between_runs_says_how_to_go_on(
         return real(job, reporter)
 
     monkeypatch.setattr(runs, "run_job", second_is_stopped)
-    with pytest.raises(Interrupted, match="1 of 2 runs have ended") as error:
+    with pytest.raises(Interrupted, match="1 of 2 runs are done") as error:
         compare(tiny_pairs, tmp_path / "out")
     assert "same command" in error.value.todo
     assert {r.status for r in compare(tiny_pairs, tmp_path / "out").results} == {"done"}
@@ -564,7 +579,9 @@ def started(pairs: Path, out: Path) -> Started:
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_and_taken_up_it_ends_as_if_nothing_had_happened(tiny_pairs: Path, tmp_path: Path) -> None:
+def test_a_comparison_that_was_killed_and_resumed_has_the_results_of_one_that_was_not(
+    tiny_pairs: Path, tmp_path: Path
+) -> None:
     started(tiny_pairs, tmp_path / "whole").finish()
     out = tmp_path / "killed"
     process = started(tiny_pairs, out)
@@ -587,7 +604,7 @@ def test_killed_in_the_middle_and_taken_up_it_ends_as_if_nothing_had_happened(ti
 # failures ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_impossible_cell_stands_in_the_table_with_its_reason(tiny_pairs: Path, tmp_path: Path) -> None:
+def test_an_impossible_variant_is_in_the_table_with_its_reason(tiny_pairs: Path, tmp_path: Path) -> None:
     vary = ["bridge.kind=zeros,last", "decoder.attention.score=none,dot"]
     done = compare(tiny_pairs, tmp_path / "out", vary=vary)
     heads, rows = done.table()
@@ -600,7 +617,7 @@ def test_an_impossible_cell_stands_in_the_table_with_its_reason(tiny_pairs: Path
     assert lines_of(tmp_path / "out" / "results.jsonl")[0]["status"] == "impossible"
 
 
-def test_a_run_that_fails_leaves_the_others_alone_and_is_tried_again(
+def test_a_failed_run_does_not_stop_the_others_and_is_tried_again(
     tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = runs.run_job
@@ -622,7 +639,7 @@ def test_a_run_that_fails_leaves_the_others_alone_and_is_tried_again(
     assert {r.status for r in again.results} == {"done"}
 
 
-def test_it_is_an_error_if_no_run_worked(tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_an_error_if_every_run_fails(tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(job: Any, reporter: Any) -> Path:
         raise RuntimeError("no luck")
 
@@ -632,7 +649,7 @@ def test_it_is_an_error_if_no_run_worked(tiny_pairs: Path, tmp_path: Path, monke
     assert error.value.exit_code == 1
 
 
-def test_a_loss_that_is_no_number_is_one_cells_failure(
+def test_a_loss_that_is_no_number_fails_one_run_only(
     tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from weft.learn import loop
@@ -649,14 +666,12 @@ def test_a_loss_that_is_no_number_is_one_cells_failure(
 # the table -----------------------------------------------------------------------------------------------------------
 
 
-def systems(rates: Sequence[Sequence[float]], lines: int = 400) -> list[list[Any]]:
-    """Outputs of systems that are right with these rates, one rate a training."""
+def systems(rates: Sequence[Sequence[float]], count: int = 400) -> list[list[Any]]:
+    """Return the line statistics of systems that are right at these rates, one rate per training."""
     draw = random.Random(1)
-    wanted = ["x"] * lines
-    said = [[["x" if draw.random() < rate else "y" for _ in wanted] for rate in trainings] for trainings in rates]
-    return [
-        [table_of()["exact"].numbers(outputs, [[t] for t in wanted]) for outputs in trainings] for trainings in said
-    ]
+    wanted = ["x"] * count
+    outputs = [[["x" if draw.random() < rate else "y" for _ in wanted] for rate in trainings] for trainings in rates]
+    return [[table_of()["exact"].numbers(lines, [[t] for t in wanted]) for lines in trainings] for trainings in outputs]
 
 
 def test_a_clearly_worse_system_is_marked_and_an_equal_one_is_not() -> None:
@@ -668,7 +683,7 @@ def test_a_clearly_worse_system_is_marked_and_an_equal_one_is_not() -> None:
     assert best.mean == pytest.approx(80.5, abs=3)
 
 
-def test_among_many_systems_the_best_can_be_so_at_the_highest_mark() -> None:
+def test_among_many_systems_the_highest_significance_can_be_reached() -> None:
     best, *others = standings(systems([[0.9], *([0.3 + 0.01 * i] for i in range(5))]), table_of()["exact"])
     assert best.p == 1.0
     assert max(other.p for other in others) < 0.001
@@ -679,60 +694,89 @@ def test_trainings_that_differ_widen_the_interval() -> None:
     assert shaky.high - shaky.low > 2 * (steady.high - steady.low)
 
 
-def test_of_a_metric_where_less_is_better_the_lowest_is_the_best() -> None:
+def test_the_lowest_is_the_best_by_an_error_rate() -> None:
     cer = table_of()["cer"]
-    said = [[cer.numbers([output] * 50, [["ab"]] * 50)] for output in ("ab", "ba")]
-    right, wrong = standings(said, cer, samples=500)
+    right, wrong = standings([[cer.numbers([output] * 50, [["ab"]] * 50)] for output in ("ab", "ba")], cer, samples=500)
     assert (right.mean, wrong.mean) == (0.0, 100.0)
     assert (right.p, wrong.p < 0.05) == (1.0, True)
 
 
-def test_one_system_alone_stands_best() -> None:
+def test_a_single_system_is_the_best() -> None:
     assert standings(systems([[0.5]]), table_of()["exact"], samples=100)[0].p == 1.0
 
 
-def test_many_comparisons_need_more_to_be_sure_of_each() -> None:
+def test_p_values_are_corrected_for_their_number() -> None:
     assert holm([]) == []
     assert holm([0.04]) == [0.04]
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.6, 0.5]) == [1.0, 1.0]
 
 
-def forged(folder: GridFolder, cells: Mapping[str, Sequence[int]], metric: str = "exact") -> None:
-    """Replace the outputs and results of finished runs: of 100 pairs so many are right."""
-    results = {(r.cell, r.seed): r for r in folder.results()}
+def forge(folder: ComparisonFolder, right: Mapping[str, Sequence[int]]) -> None:
+    """Replace the outputs and results of finished runs: of 100 pairs so many are right, by variant and seed."""
+    results = folder.results()
     folder.results_file.unlink()
-    for (cell, seed), result in results.items():
-        right = cells[cell][seed - 1]
-        rows = [{"source": "a", "target": "b", "output": "b" if i < right else "c"} for i in range(100)]
-        folder.run(cell, seed).write("outputs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        folder.add(Result(**{**result.__dict__, "score": float(right), "metric": metric}))
+    for result in results:
+        count = right[result.cell][result.seed - 1]
+        rows = [{"source": "a", "target": "b", "output": "b" if i < count else "c"} for i in range(100)]
+        run = folder.run(result.cell, result.seed)
+        run.write("outputs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        folder.add(replace(result, score=float(count), metric="exact"))
 
 
-def test_cells_are_ranked_by_their_mean_with_marks_against_the_best(tiny_pairs: Path, tmp_path: Path) -> None:
-    vary = ["decoder.cell=gru,elman,lstm"]
-    compare(tiny_pairs, tmp_path / "out", vary=vary, seeds=2)
-    forged(GridFolder(tmp_path / "out"), {"gru": (30, 31), "elman": (90, 92), "lstm": (89, 90)})
-    done = compare(tiny_pairs, tmp_path / "out", vary=vary, seeds=2)
+def forged(pairs: Path, out: Path, right: Mapping[str, Sequence[int]]) -> Compared:
+    """Return a comparison of cells whose runs have these scores."""
+    vary, seeds = [f"decoder.cell={','.join(right)}"], len(next(iter(right.values())))
+    compare(pairs, out, vary=vary, seeds=seeds)
+    forge(ComparisonFolder(out), right)
+    return compare(pairs, out, vary=vary, seeds=seeds)
+
+
+def test_variants_are_ranked_by_their_mean_and_marked_against_the_first(tiny_pairs: Path, tmp_path: Path) -> None:
+    done = forged(tiny_pairs, tmp_path / "out", {"gru": (30, 31), "elman": (90, 92), "lstm": (89, 90)})
     assert [row.name for row in done.rows] == ["elman", "lstm", "gru"]
-    assert [row.mark for row in done.rows] == ["best", "", "***"]
+    assert [row.mark for row in done.rows] == ["tied", "tied", "***"]
     assert done.rows[0].score == 91.0
-    heads, rows = done.table()
-    assert heads == ["", "cell", "exact", "95 %", "", "parameters", "tokens/s", "time", "seeds"]
+    headings, rows = done.table()
+    assert headings == ["", "cell", "exact", "95 %", "", "parameters", "tokens/s", "time", "seeds"]
     assert rows[0][:3] == ["1", "elman", "91.00"]
     assert "<td>elman</td>" in done._repr_html_()
 
 
-def test_equal_scores_are_ranked_by_loss(tiny_pairs: Path, tmp_path: Path) -> None:
-    compare(tiny_pairs, tmp_path / "out")
-    forged(GridFolder(tmp_path / "out"), {"gru": (50,), "elman": (50,)})
-    done = compare(tiny_pairs, tmp_path / "out")
+def page_of(done: Compared) -> str:
+    return (done.path / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_variant_that_is_ahead_by_more_than_chance_is_the_best(tiny_pairs: Path, tmp_path: Path) -> None:
+    done = forged(tiny_pairs, tmp_path / "out", {"gru": (30,), "elman": (90,)})
+    assert [row.mark for row in done.rows] == ["best", "***"]
+    assert done.best is done.rows[0]
+    assert done.leaders == [done.best]
+    assert "Best: **elman**, exact 90.00." in page_of(done)
+
+
+def test_no_variant_is_called_the_best_within_chance_of_another(tiny_pairs: Path, tmp_path: Path) -> None:
+    done = forged(tiny_pairs, tmp_path / "out", {"gru": (50,), "elman": (52,)})
+    assert [row.mark for row in done.rows] == ["tied", "tied"]
+    assert done.best is None
+    assert [row.name for row in done.leaders] == ["elman", "gru"]
+    assert "Best:" not in page_of(done)
+    assert "**elman** (52.00), **gru** (50.00)" in page_of(done)
+
+
+@pytest.mark.parametrize("score", [0, 50, 100])
+def test_no_variant_is_called_the_best_among_equals(tiny_pairs: Path, tmp_path: Path, score: int) -> None:
+    done = forged(tiny_pairs, tmp_path / "out", {"gru": (score,), "elman": (score,)})
+    assert done.best is None
+    assert [row.mark for row in done.rows] == ["tied", "tied"]
+    assert "best" not in [text for row in done.table()[1] for text in row]
+    assert f"all have exact {score:.2f}" in page_of(done)
     losses = [row.results[0].valid.metrics["loss"] for row in done.rows if row.results[0].valid]
     assert losses == sorted(losses)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "loss"])
-def test_metrics_of_the_model_are_compared_by_blocks_of_pairs(tiny_pairs: Path, tmp_path: Path, metric: str) -> None:
+def test_loss_and_accuracy_are_compared_by_blocks_of_pairs(tiny_pairs: Path, tmp_path: Path, metric: str) -> None:
     done = compare(tiny_pairs, tmp_path / "out", settings={**SMALL, "train.select": metric})
     assert done.metric == metric
     for row in done.rows:
@@ -751,19 +795,19 @@ def two_models(tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> we
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "loss"])
-def test_all_models_of_a_run_count_where_the_model_itself_is_measured(two_models: weft.Run, metric: str) -> None:
+def test_loss_and_accuracy_are_those_of_all_members_together(two_models: weft.Run, metric: str) -> None:
     pairs = [pair for pair in (Pair(*pair) for pair in made_up_pairs(300)) if len(pair.source) == 6]
     together = two_models.evaluate(pairs)[metric]
-    found, _ = score_run(two_models, pairs, metric, "characters")
-    total, count = (sum(numbers) for numbers in zip(*found.blocks))
+    scores, _ = score_run(two_models, pairs, metric, "characters")
+    total, count = (sum(numbers) for numbers in zip(*scores.blocks))
     assert total / count * (100 if metric == "accuracy" else 1) == pytest.approx(together, rel=1e-4)
-    (all_of_them,) = found.lengths
+    (all_of_them,) = scores.lengths
     assert all_of_them.score == pytest.approx(together, rel=1e-4)
     alone = Predictor.load(two_models.path, alone=True).teacher_forced(pairs)[metric]
     assert alone != pytest.approx(together, rel=1e-3)
 
 
-def test_results_tell_what_a_run_was_and_gave(tiny_pairs: Path, tmp_path: Path) -> None:
+def test_results_hold_the_settings_and_scores_of_each_run(tiny_pairs: Path, tmp_path: Path) -> None:
     compare(tiny_pairs, tmp_path / "out", steps=4)
     line = lines_of(tmp_path / "out" / "results.jsonl")[0]
     assert (line["cell"], line["seed"], line["settings"]) == ("gru", 1, {"decoder.cell": "gru"})
@@ -771,7 +815,7 @@ def test_results_tell_what_a_run_was_and_gave(tiny_pairs: Path, tmp_path: Path) 
     assert line["tokens_per_second"] > 0
     assert line["steps"] == 4
     assert len(line["curve"]) == 2
-    assert sum(one["pairs"] for one in line["valid"]["lengths"]) == line["valid"]["pairs"]
+    assert sum(length["pairs"] for length in line["valid"]["lengths"]) == line["valid"]["pairs"]
     outputs = lines_of(tmp_path / "out" / line["run"] / "outputs.jsonl")
     assert len(outputs) == line["valid"]["pairs"]
     assert set(outputs[0]) == {"source", "target", "output"}
@@ -782,7 +826,7 @@ def test_named_variants_are_scored_on_further_test_files_by_length(tiny_pairs: P
     long.write_text("".join(f"{'ab' * n}\t{'ba' * n}\n" for n in range(1, 31)), encoding="utf-8")
     variants = {"with attention": {}, "without": {"decoder.attention.score": "none"}}
     done = compare(tiny_pairs, tmp_path / "out", vary=(), variants=variants, tests={"long words": long})
-    assert {row.cell.variant.label for row in done.rows} == set(variants)
+    assert {row.label for row in done.rows} == set(variants)
     tested = done.results[0].tests["long words"]
     assert tested.pairs == 30
     assert tested.lengths[-1].high == 60
@@ -793,18 +837,46 @@ def test_named_variants_are_scored_on_further_test_files_by_length(tiny_pairs: P
     assert "variant" in done.table()[0]
 
 
+@pytest.mark.parametrize("code", [
+    "import weft; package = weft.compare; import weft.compare.compare",
+    "import weft.compare.compare; import weft; package = weft.compare",
+    "from weft.compare.plan import Request; import weft; package = weft.compare",
+    "from weft import compare as package; import weft",
+    "from weft import *; package = compare; import weft",
+])  # fmt: skip
+def test_the_package_can_be_called_whatever_is_imported_first(code: str) -> None:
+    checks = (
+        "import sys; assert package is weft.compare is sys.modules['weft.compare'], package; "
+        "assert 'vary' in __import__('inspect').signature(package).parameters; "
+        "assert weft.compare_settings is weft.compare.compare.compare; "
+        "weft.compare('missing.tsv', vary=['decoder.cell=gru,gru'])"
+    )
+    ran = subprocess.run([sys.executable, "-c", f"{code}; {checks}"], capture_output=True, text=True, check=False)
+    assert (
+        ran.stderr.rstrip()
+        .splitlines()[-3]
+        .endswith("UserError: the values of decoder.cell are not all different: gru, gru")
+    )
+
+
+def test_the_python_face_is_listed_and_compare_loads_torch_only_when_it_is_called() -> None:
+    assert {"train", "load", "compare"} <= set(dir(weft))
+    code = "import sys, weft; assert callable(weft.compare); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_pairs_can_be_given_in_python(tmp_path: Path) -> None:
     words = ["".join(random.Random(i).choices("abcd", k=4)) for i in range(120)]
     pairs = [weft.Pair(word, word.upper(), tag="up") for word in words]
-    done = weft.compare_settings(
+    done = weft.compare(
         pairs, vary={"decoder.cell": ["gru", "elman"]}, out=tmp_path / "out", steps=2, seeds=1, settings=SMALL,
-        watcher=QuietWatcher(),
+        reporter=Quiet(),
     )  # fmt: skip
     assert isinstance(done, weft.Compared)
     assert len(done.results) == 2
 
 
-def test_the_page_shows_the_table_the_pictures_and_what_all_share(tiny_pairs: Path, tmp_path: Path) -> None:
+def test_the_page_shows_the_table_the_pictures_and_the_shared_settings(tiny_pairs: Path, tmp_path: Path) -> None:
     compare(tiny_pairs, tmp_path / "out", command="weft compare a.tsv")
     page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     for text in ("| cell |", "score-time.png", "score-length.png", "| train.rate |", "weft compare a.tsv", "2 steps"):
@@ -822,13 +894,13 @@ def test_the_page_shows_the_table_the_pictures_and_what_all_share(tiny_pairs: Pa
     [0, 3, 3, 4],
     [7],
 ])  # fmt: skip
-def test_classes_of_length_hold_every_pair_once_and_none_is_nearly_empty(lengths: list[int]) -> None:
-    found = classes(lengths)
-    counts = [sum(low <= n <= high for n in lengths) for low, high in found]
+def test_length_classes_hold_every_pair_once_and_at_least_ten_pairs_each(lengths: list[int]) -> None:
+    classes = length_classes(lengths)
+    counts = [sum(low <= n <= high for n in lengths) for low, high in classes]
     assert sum(counts) == len(lengths)
-    assert len(found) == 1 or min(counts) >= 10
-    assert len(found) <= 10
-    assert all(before[1] < after[0] for before, after in pairwise(found))
+    assert len(classes) == 1 or min(counts) >= 10
+    assert len(classes) <= 10
+    assert all(before[1] < after[0] for before, after in pairwise(classes))
 
 
 def test_the_mean_curve_is_of_times_that_all_seeds_have_reached() -> None:
@@ -846,13 +918,13 @@ def test_colours_follow_the_first_setting_and_strokes_the_second() -> None:
     assert looks_of((0, 0, 1)).marker != looks_of((0, 0, 0)).marker
     assert looks_of((11,)) != looks_of((1,))
     assert [_clock(seconds) for seconds in (2.5, 60, 140, 7200)] == ["2.5 s", "1 min", "2m20s", "2 h"]
-    lines = [Line("", places, ()) for places in ((0, 1, 0), (0, 1, 1))]  # of the first two keys one value is left
+    lines = [Line("", indices, ()) for indices in ((0, 1, 0), (0, 1, 1))]  # the first two keys have one value
     assert len({looks.colour for looks in looks_of_all(lines)}) == 2
 
 
 @pytest.mark.usefixtures("rendered")
 def test_pictures_are_drawn_of_one_line_of_many_and_of_none(tmp_path: Path) -> None:
-    many = [Line(f"cell {i}", (i % 4, i // 4), (((1.0, i), (2.0, 2.0 * i)),) * 2) for i in range(12)]
+    many = [Line(f"variant {i}", (i % 4, i // 4), (((1.0, i), (2.0, 2.0 * i)),) * 2) for i in range(12)]
     for name, lines in (("many", many), ("one", [Line("$a_b$", (0,), (((0.0, 1.0),),))]), ("none", [])):
         draw_score_time(lines, tmp_path / f"{name}-time.png", "exact")
         draw_score_length(lines, [("1–2", 10), ("3–4", 3)], tmp_path / f"{name}-length.png", "cer", "words", "a title")
@@ -864,32 +936,66 @@ def test_pictures_are_drawn_of_one_line_of_many_and_of_none(tmp_path: Path) -> N
 # what people see -----------------------------------------------------------------------------------------------------
 
 
-def test_the_board_shows_what_is_done_going_on_waiting_and_impossible(tiny_pairs: Path) -> None:
+class Recorder(Quiet):
+    """A display that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def begin(self, title: str) -> None:
+        self.lines.append(title)
+
+    say = note = begin
+
+
+def test_the_reporter_shows_what_is_impossible_begins_and_ends(tiny_pairs: Path) -> None:
     plan = plan_of(tiny_pairs, ["bridge.kind=zeros,last", "decoder.attention.score=none,dot"], seeds=2)
-    gru = next(cell for cell in plan.cells if not cell.refused)
-    board = Board(plan, [])
-    assert board.headline() == "3 cells × 2 seeds = 6 runs"
-    board.begin(gru, 1)
-    board.go({"kind": "evaluation", "metric": "exact", "best_score": 12.5})
-    states = {row[0]: row[3] for row in board.rows()}
-    assert states[gru.variant.label].startswith("seed 1: starting · best exact 12.50")
-    assert sorted(states.values())[0].startswith("impossible: ")
-    assert "waiting" in states.values()
-    board.end(Result(gru.name, 1, "done", {}, metric="exact", score=12.5))
-    assert board.rows()[0][:3] == (gru.variant.label, "1/2", "12.50")
-    assert board.place().startswith("run 2 of 6 · about ")
-    assert board.table(50).row_count == 4
-    assert board.table(11).row_count == 4  # three rows, and how many more there are
+    first, second, _ = plan.possible
+    display = Recorder()
+    reporter = ComparisonReporter(display, plan, [])
+    reporter.start()
+    assert display.lines[0] == "3 variants × 2 seeds = 6 runs"
+    assert display.lines[1].startswith("impossible: zeros, score none: ")
+    reporter.begin(first, 1)
+    assert display.lines[-1] == f"run 1 of 6: {first.label}, seed 1"
+    reporter.end(Result(first.name, 1, "done", {}, metric="exact", score=12.5, parameters=1000))
+    assert display.lines[-1] == "  exact 12.50, 0s, 0 tokens/s, 1,000 parameters"
+    reporter.begin(second, 1)
+    assert display.lines[-1].startswith("run 2 of 6 · about ")
+    reporter.end(Result(second.name, 1, "done", {}, metric="exact", score=12.5))
+    assert "leading so far" not in display.lines[-1]  # equal
+    reporter.end(Result(second.name, 2, "done", {}, metric="exact", score=20.0))
+    assert display.lines[-1].endswith(f" · leading so far: {second.label} 16.25")
+    reporter.end(Result(first.name, 2, "failed", {}, reason="no memory"))
+    assert display.lines[-1] == "  failed: no memory"
 
 
-def test_plain_lines_tell_each_run(tiny_pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compare(tiny_pairs, tmp_path / "out", watcher=PlainWatcher(), settings=SMALL, vary=["embed.positions=none,rotary"])
-    said = capsys.readouterr().err
-    assert "note: chose train.select = exact for all" in said
-    assert "1 cell × 1 seed = 1 run" in said
-    assert "impossible: rotary: " in said
-    assert "run 1 of 1: positions none, seed 1" in said
-    assert "tokens/s" in said
+def test_a_note_of_the_runs_is_shown_once_and_shared_choices_are_not(tiny_pairs: Path) -> None:
+    display = Recorder()
+    reporter = ComparisonReporter(display, plan_of(tiny_pairs, ["decoder.cell=gru,elman"]), [])
+    for text in ("a pair was skipped", "a pair was skipped", "chose train.rate = 0.001: it is usual"):
+        reporter.note(text)
+    assert display.lines == ["a pair was skipped"]
+
+
+def test_the_headline_counts_the_runs_that_are_done(tiny_pairs: Path) -> None:
+    plan = plan_of(tiny_pairs, ["decoder.cell=gru,elman"], seeds=2)
+    display = Recorder()
+    ComparisonReporter(display, plan, [Result("gru", 1, "done", {}, metric="exact", score=1.0)]).start()
+    assert display.lines == ["2 variants × 2 seeds = 4 runs; 1 is done"]
+
+
+def test_plain_lines_report_each_run(tiny_pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compare(
+        tiny_pairs, tmp_path / "out", reporter=Plain(brief=True), settings=SMALL, vary=["embed.positions=none,rotary"]
+    )
+    shown = capsys.readouterr().err
+    assert "note: chose train.select = exact for all" in shown
+    assert "1 variant × 1 seed = 1 run" in shown
+    assert "impossible: rotary: " in shown
+    assert "run 1 of 1: positions none, seed 1" in shown
+    assert "tokens/s" in shown
+    assert "validation at step" not in shown
 
 
 def test_the_command_line_prints_the_table_on_stdout_alone(
@@ -898,22 +1004,23 @@ def test_the_command_line_prints_the_table_on_stdout_alone(
     from weft.cli.main import main
 
     settings = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
-    asked = ["compare", str(tiny_pairs), "--vary", "decoder.cell=gru,elman", "--steps", "2", "--seeds", "1", *settings]
+    words = ["compare", str(tiny_pairs), "--vary", "decoder.cell=gru,elman", "--steps", "2", "--seeds", "1", *settings]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["weft", *asked])
+    monkeypatch.setattr(sys, "argv", ["weft", *words])
     with pytest.raises(SystemExit) as end:
         main()
-    said = capsys.readouterr()
-    assert end.value.code == 0, said.err
-    assert "best" in said.out
-    assert "run 1 of 2" not in said.out
+    shown = capsys.readouterr()
+    assert end.value.code == 0, shown.err
+    assert "tied" in shown.out
+    assert "run 1 of 2" in shown.err
+    assert "run 1 of 2" not in shown.out
     assert (tmp_path / "pairs-compare" / "README.md").exists()
 
 
-def test_base_and_cell_layers_do_not_change_each_other(tiny_pairs: Path) -> None:
-    asked = Asked((str(tiny_pairs),), (), {}, {"train": {"steps": 2}}, (), {})
-    prepared = asked.prepare()
-    base = find_base(prepared.survey, None, {}, asked.flag_layer, combinations({"decoder.cell": ["gru"]}))
+def test_a_variants_layers_do_not_change_those_of_the_base(tiny_pairs: Path) -> None:
+    request = Request((str(tiny_pairs),), (), {}, {"train": {"steps": 2}}, (), {})
+    prepared = request.prepare()
+    base = find_base(prepared.survey, None, {}, request.flag_layer, combinations({"decoder.cell": ["gru"]}))
     before = json.dumps(base.chosen.layer)
     layers_of(base, {"encoder.kind": "transformer"}).changed({"encoder.width": 8})
     assert json.dumps(base.chosen.layer) == before
@@ -930,10 +1037,10 @@ def test_base_and_cell_layers_do_not_change_each_other(tiny_pairs: Path) -> None
     ],
     ids=lambda vary: next(iter(vary)),
 )
-def test_what_the_autopilot_chooses_for_features_and_copying_stands_in_the_way_of_no_comparison(
+def test_choices_for_features_and_copying_do_not_prevent_a_comparison(
     vary: dict[str, list[Any]],
 ) -> None:
-    found = survey([Pair(f"{i:05d}abcdefgh", f"{i:05d}abcdefg", features=("N", "PL")) for i in range(80)], 0)[0]
+    data = survey([Pair(f"{i:05d}abcdefgh", f"{i:05d}abcdefg", features=("N", "PL")) for i in range(80)], 0)[0]
     variants = combinations(vary)
-    base = find_base(found, None, {}, {}, variants)
+    base = find_base(data, None, {}, {}, variants)
     assert all(layers_of(base, variant.settings).compose() for variant in variants)

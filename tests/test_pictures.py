@@ -10,11 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.transforms import Bbox
 
 from weft.core.errors import WeftError
 from weft.look.attention import DOTS_PER_INCH, MOST_INCHES, heat_maps
-from weft.look.curves import draw_curves
+from weft.look.curves import curves_figure, draw_curves
 
 pytestmark = pytest.mark.usefixtures("rendered")
 
@@ -160,3 +163,57 @@ def test_the_best_evaluation_is_marked(tmp_path: Path) -> None:
         rows: list[object] = [evaluation(1, 10.0), evaluation(2, 50.0, best=best), evaluation(3, 40.0)]
         draw_curves(write_log(tmp_path / "log.jsonl", rows), tmp_path / f"{best}.png")
     assert not np.array_equal(imread(tmp_path / "True.png"), imread(tmp_path / "False.png"))
+
+
+def drawn(figure: Figure) -> Figure:
+    FigureCanvasAgg(figure).draw()
+    return figure
+
+
+def points_of(figure: Figure) -> np.ndarray:
+    """Return every point of every curve, in dots."""
+    lines = [(axes, line) for axes in figure.axes for line in axes.get_lines()]
+    return np.concatenate([axes.transData.transform(line.get_xydata()) for axes, line in lines])
+
+
+def texts_of(figure: Figure) -> dict[str, Bbox]:
+    """Return the boxes of the legend, the title, the labels and what is written between them."""
+    boxes = {"title": figure._suptitle.get_window_extent()} if figure._suptitle else {}
+    for number, axes in enumerate(figure.axes):
+        boxes |= {f"{number} {text.get_text()}": text.get_window_extent() for text in axes.texts if text.get_text()}
+        boxes |= {
+            f"{number} {axis.axis_name}": axis.get_tightbbox()
+            for axis in (axes.xaxis, axes.yaxis)
+            if axis.get_visible()
+        }
+        if (legend := axes.get_legend()) is not None:
+            boxes[f"{number} legend"] = legend.get_window_extent()
+    return boxes
+
+
+def scores(kind: str, count: int) -> list[float]:
+    steps = np.arange(1, count + 1) / count
+    rng = np.random.default_rng(count)
+    shapes = {
+        "rising": 90 * (1 - np.exp(-3 * steps)),
+        "falling": 100 * np.exp(-3 * steps),
+        "equal": np.zeros(count),
+        "noisy": rng.random(count) * 100,
+    }
+    return [float(score) for score in shapes[kind]]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 30])
+@pytest.mark.parametrize("kind", ["rising", "falling", "equal", "noisy"])
+@pytest.mark.parametrize("best", ["first", "last", "highest"])
+def test_legend_and_labels_cover_no_point_and_not_each_other(tmp_path: Path, count: int, kind: str, best: str) -> None:
+    values = scores(kind, count)
+    index = {"first": 0, "last": count - 1, "highest": int(np.argmax(values))}[best]
+    rows: list[object] = []
+    for i, score in enumerate(values):
+        rows += [report(50 * i + 50, 3.0 / (i + 1)), evaluation(50 * i + 50, score, best=i == index)]
+    figure = drawn(curves_figure(write_log(tmp_path / "log.jsonl", rows), "a-run"))
+    points, texts = points_of(figure), texts_of(figure)
+    assert [name for name, box in texts.items() if box.count_contains(points)] == []
+    assert {"title", "0 legend", "1 legend"} <= set(texts)
+    assert [(a, b) for a in texts for b in texts if a < b and texts[a].overlaps(texts[b])] == []

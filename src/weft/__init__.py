@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -20,6 +21,7 @@ __all__ = [
     "UserError",
     "WeftError",
     "__version__",
+    "compare",
     "compare_settings",
     "load",
     "train",
@@ -27,7 +29,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from weft.api import Run, load, train
-    from weft.compare.compare import Compared, compare_settings
+    from weft.compare.compare import Compared, compare, compare_settings
     from weft.core.errors import UserError, WeftError
     from weft.core.pair import Pair
     from weft.predict.predictions import Prediction, Predictions
@@ -50,8 +52,12 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import on first use, so that `weft --help` does not wait for torch."""
+    if name == "compare":  # the package, which can be called
+        return import_module("weft.compare")
     if name not in _HOMES:
         raise AttributeError(f"module 'weft' has no attribute '{name}'")
-    from importlib import import_module
-
     return import_module(_HOMES[name]).__dict__[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -80,10 +80,10 @@ def compare(
         --valid dev.tsv --budget 2Mtokens --seeds 2 --match-parameters
     """
     from weft.cli.train import command_line
-    from weft.compare.compare import compare_settings
-    from weft.compare.rank import HOW
+    from weft.compare.compare import compare as run_comparison
+    from weft.compare.rank import EXPLANATION
 
-    done = compare_settings(
+    compared = run_comparison(
         tuple(pairs),
         vary=tuple(vary or ()),
         out=out,
@@ -102,10 +102,8 @@ def compare(
         on_bad_line=common.on_bad_line(),
         command=command_line(),
     )
-    shown = common.table(*done.table())
-    for column in shown.columns:
-        column.justify = "left" if column.header in (*done.word_columns, "note") else column.justify
-    common.show(shown, HOW, "")
-    common.show(
-        f"table {done.path / 'README.md'} · pictures score-time.png, score-length.png · runs {done.path / 'runs'}"
-    )
+    table = common.table(*compared.table())
+    for column in table.columns:
+        column.justify = "left" if column.header in compared.word_columns else column.justify
+    page, runs = compared.path / "README.md", compared.path / "runs"
+    common.show(table, EXPLANATION, "", f"table {page} · pictures score-time.png, score-length.png · runs {runs}")

@@ -1,37 +1,41 @@
-"""`compare_settings`: train every variant alike, and rank them."""
+"""`weft.compare`: train every variant alike, and rank them."""
 
 from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from weft.api import flags_of, given_data
-from weft.compare.budget import read_budget
 from weft.compare.page import write_page
-from weft.compare.plan import Asked, Plan, make_plan
-from weft.compare.rank import Row, ranked, table, what_heads
-from weft.compare.results import GridFolder, Result
-from weft.compare.runs import Comparing, make_runs, sets_of
+from weft.compare.plan import ComparisonPlan, Request, make_plan
+from weft.compare.rank import Row, rank, table, variant_headings
+from weft.compare.results import ComparisonFolder, Result
+from weft.compare.runs import OpenComparison, read_test_sets, train_runs
 from weft.compare.variants import Variant, combinations, named, read_vary
-from weft.compare.watch import RunReporter, Watcher
-from weft.compare.watch import watcher as speaking_watcher
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.files import sides
+from weft.learn.budget import read_seconds
 from weft.runs.job import named_files
+from weft.runs.report import Display
+from weft.runs.report import reporter as default_reporter
 from weft.settings import compose, read_file
+
+MULTIPLES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+TOKENS = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*tokens?")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A finished comparison: the ranked rows, every run's result, and where all is."""
+    """A finished comparison: the ranked rows, every run's result, and the folder."""
 
     path: Path
-    plan: Plan
+    plan: ComparisonPlan
     rows: list[Row]
     results: list[Result]
 
@@ -40,26 +44,32 @@ class Compared:
         return self.plan.metric
 
     @property
-    def best(self) -> Row:
-        return self.rows[0]
+    def best(self) -> Row | None:
+        """The variant that is ahead of every other by more than chance; None if there is no such variant."""
+        return next((row for row in self.rows if row.best), None)
+
+    @property
+    def leaders(self) -> list[Row]:
+        """The best variant, or the first and those that are not told apart from it."""
+        return [row for row in self.rows if row.best or row.tied]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Heads and rows of the ranked table, as text."""
+        """Return the headings and rows of the ranked table, as text."""
         return table(self.plan, self.rows)
 
     @property
     def word_columns(self) -> list[str]:
-        """The heads of the columns that say what varies."""
-        return what_heads(self.plan)
+        """The headings of the columns that hold words: what varies, and notes."""
+        return [*variant_headings(self.plan), "note"]
 
     def _repr_html_(self) -> str:
-        heads, rows = self.table()
+        headings, rows = self.table()
         lines = ["".join(f"<td>{html.escape(text)}</td>" for text in row) for row in rows]
-        head = "".join(f"<th>{html.escape(text)}</th>" for text in heads)
+        head = "".join(f"<th>{html.escape(text)}</th>" for text in headings)
         return f"<table><tr>{head}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
-def compare_settings(
+def compare(
     pairs: str | Path | Sequence[str | Path] | Sequence[Pair] | Sequence[tuple[str, str]],
     *,
     vary: Mapping[str, Sequence[Any]] | Sequence[str] = (),
@@ -79,17 +89,17 @@ def compare_settings(
     features: str | int | None = None,
     tag: str | int | None = None,
     on_bad_line: Literal["stop", "skip"] | None = None,
-    watcher: Watcher | None = None,
-    command: str = "weft.compare_settings(…)",
+    reporter: Display | None = None,
+    command: str = "weft.compare(…)",
 ) -> Compared:
     """Train every variant with every seed under the same budget, score all on the same pairs, and rank them.
 
-    What differs is either `vary`, of which every combination is made (`{"decoder.cell": ["lstm", "gru"]}`, or as
+    What differs is either `vary`, of which every combination is trained (`{"decoder.cell": ["lstm", "gru"]}`, or as
     `--vary` takes it: `["decoder.cell=lstm,gru"]`), or `variants` by name (`{"wide": {"decoder.width": 512}, …}`).
     `budget` is a time ("5m", seconds) or target symbols ("2M tokens") for each run, or give `steps` or `epochs`.
-    `tests` are more files, by name, that every run is scored on. The autopilot chooses once for all, as
-    weft.compare.base
-    tells. The same call on the same `out` goes on where it was stopped.
+    `tests` are more files, by name, that every run is scored on. The autopilot chooses once for all variants (see
+    weft.compare.base). The same call with the same `out` resumes a comparison that was stopped.
+    Progress goes to stderr; `reporter=weft.runs.report.Quiet()` shows none.
     """
     files, valid_files, columns = given_data(pairs, valid, source, target, features, tag)
     seconds, tokens = read_budget(budget)
@@ -104,9 +114,9 @@ def compare_settings(
     file_layer, flag_layer = read_file(config) if config is not None else {}, flags_of(settings, given)
     files, validation = named_files(files, valid_files, file_layer, flag_layer)
     varied = dict(vary) if isinstance(vary, Mapping) else read_vary(vary)
-    asked = Asked(
-        pairs=_files(files),
-        valid=_files(validation),
+    request = Request(
+        pairs=_refuse_stdin(files),
+        valid=_refuse_stdin(validation),
         file_layer=file_layer,
         flag_layer=flag_layer,
         variants=tuple(_variants(varied, variants)),
@@ -117,86 +127,107 @@ def compare_settings(
         tests={name: str(file) for name, file in (tests or {}).items()},
         command=command,
     )
-    _check_match(asked)
-    return run_comparison(asked, GridFolder(out or _default_out(asked)), watcher or speaking_watcher())
+    _check_match(request)
+    folder = ComparisonFolder(out or _default_out(request))
+    return run_comparison(request, folder, reporter or default_reporter(brief=True))
 
 
-def run_comparison(asked: Asked, folder: GridFolder, watcher: Watcher) -> Compared:
-    """Plan it (or read the plan that was made), make the runs, rank them, and write the page."""
+compare_settings = compare  # its name in earlier versions
+
+
+def run_comparison(request: Request, folder: ComparisonFolder, reporter: Display) -> Compared:
+    """Make the plan (or read it, to resume), train the runs, rank them, and write the page."""
     try:
-        _check_alone()
-        prepared = asked.prepare(watcher.stage)
-        identity = asked.identity(prepared)
+        _check_single_process()
+        prepared = request.prepare(reporter.stage)
+        identity = request.identity(prepared)
         old = folder.read_plan()
-        new = None if old else make_plan(asked, prepared)  # before the folder is made: a mistake leaves no trace
+        new = None if old else make_plan(request, prepared)  # before the folder is made: a mistake leaves no trace
         with folder.open():
-            plan = folder.go_on(old, identity) if old else _begin(folder, new, watcher)
-            data = compose(("base", plan.base)).spec.data
-            sets = sets_of(asked, prepared.valid, data)
-            made = make_runs(Comparing(asked, plan, folder, sets, watcher, RunReporter(watcher)))
-            rows = ranked(plan, made, folder)
-            write_page(folder, plan, rows, asked.command)
+            plan = folder.resume(old, identity) if old else _begin(folder, new, reporter)
+            test_sets = read_test_sets(request, prepared.valid, compose(("base", plan.base)).spec.data)
+            results = train_runs(OpenComparison(request, plan, folder, test_sets), reporter)
+            rows = rank(plan, results, folder)
+            write_page(folder, plan, rows, request.command)
     finally:
-        watcher.close()
-    return Compared(folder.path, plan, rows, made)
+        reporter.close()
+    return Compared(folder.path, plan, rows, results)
 
 
-def _begin(folder: GridFolder, plan: Plan | None, watcher: Watcher) -> Plan:
-    """Write the plan down, and say what all share and what cannot be."""
+def _begin(folder: ComparisonFolder, plan: ComparisonPlan | None, reporter: Display) -> ComparisonPlan:
+    """Write the plan, and report what all variants share and which are impossible."""
     assert plan is not None
     for key, value, why in plan.chosen.reasons:
-        watcher.note(f"chose {key} = {value} for all: {why}")
-    for cell in plan.cells:
-        if cell.layers.dropped:
-            watcher.note(f"{cell.variant.label} is of another kind and has no {', '.join(cell.layers.dropped)}")
-        if cell.refused:
-            folder.add(Result(cell.name, 0, "impossible", cell.variant.settings, reason=cell.refused))
+        reporter.note(f"chose {key} = {value} for all: {why}")
+    for combination in plan.combinations:
+        if dropped := combination.layers.dropped:
+            reporter.note(f"{combination.label} is of another kind and has no {', '.join(dropped)}")
+        if combination.refused:
+            settings = combination.variant.settings
+            folder.add(Result(combination.name, 0, "impossible", settings, reason=combination.refused))
     folder.write("comparison.json", plan.to_json())
     return plan
 
 
-# what is refused ----------------------------------------------------------------------------------------------------
+# the user's mistakes --------------------------------------------------------------------------------------------------
+
+
+def read_budget(budget: str | float | None) -> tuple[float | None, float | None]:
+    """Return seconds or tokens: `5m` and `90s` are times, `2Mtokens` and `300k tokens` are tokens."""
+    if budget is None:
+        return None, None
+    if not isinstance(budget, str):
+        return read_seconds(budget), None
+    text = budget.strip()
+    if match := TOKENS.fullmatch(text):
+        tokens = float(match[1]) * MULTIPLES[match[2]]
+        if tokens < 1:
+            raise UserError("the budget is less than one token", f"--budget {text}", "give a number, like 2Mtokens")
+        return None, tokens
+    if "token" in text:
+        raise UserError(f"'{text}' is not a number of tokens", "--budget", "write it like 2Mtokens or 300ktokens")
+    return read_seconds(text), None
 
 
 def _variants(vary: Mapping[str, Sequence[Any]], variants: Mapping[str, Mapping[str, Any]] | None) -> list[Variant]:
     if vary and variants:
-        raise UserError("both vary and variants are given", "variants", "give one of them")
+        raise UserError("both vary and variants are given", "variants", "give only one of them")
     return named(variants) if variants else combinations(vary)
 
 
 def _check_budget(tokens: float | None, steps: int | None, epochs: float | None) -> None:
     other = "--steps" if steps is not None else "--epochs" if epochs is not None else ""
     if tokens is not None and other:
-        raise UserError(f"a budget of tokens and {other} are both given", "--budget", "keep one")
+        raise UserError(f"a budget of tokens and {other} are both given", "--budget", "give only one of them")
 
 
 def _checked_seeds(seeds: int) -> int:
     if seeds < 1:
-        raise UserError("there must be at least one seed", f"--seeds {seeds}", "give 1 or more; 3 tell more than 1")
+        raise UserError("at least one seed is needed", f"--seeds {seeds}", "give 1 or more; 3 show more than 1")
     return seeds
 
 
-def _check_match(asked: Asked) -> None:
-    varied = {key for variant in asked.variants for key in variant.settings}
-    if asked.match and (widths := varied & {"encoder.width", "decoder.width"}):
-        what = f"{' and '.join(sorted(widths))} cannot be varied while the parameters are matched by the widths"
+def _check_match(request: Request) -> None:
+    varied = {key for variant in request.variants for key in variant.settings}
+    if request.match and (widths := varied & {"encoder.width", "decoder.width"}):
+        what = f"{' and '.join(sorted(widths))} cannot be varied while --match-parameters sets the widths"
         raise UserError(what, "--match-parameters", "leave --match-parameters out, or vary something else")
 
 
-def _check_alone() -> None:
+def _check_single_process() -> None:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UserError("a comparison is made by one process", "torchrun", "start it with `weft compare` alone")
+        raise UserError("a comparison runs in one process", "torchrun", "start it with `weft compare` alone")
 
 
-def _files(paths: tuple[str, ...]) -> tuple[str, ...]:
+def _refuse_stdin(paths: tuple[str, ...]) -> tuple[str, ...]:
     if "-" in paths:
-        what = "the pairs of a comparison are read by every run, and stdin only once"
-        raise UserError(what, "PAIRS -", "save them to a file, and name it")
+        what = "every run of a comparison reads the pairs, and stdin can be read only once"
+        raise UserError(what, "PAIRS -", "save the pairs to a file, and name it")
     return paths
 
 
-def _default_out(asked: Asked) -> Path:
-    """`pairs-compare` for pairs.tsv, beside where the user stands."""
-    if not asked.pairs:
+def _default_out(request: Request) -> Path:
+    """Return `pairs-compare` for pairs.tsv, in the working folder."""
+    if not request.pairs:
         raise UserError("no pairs are given", "PAIRS", "name a pairs file: weft compare pairs.tsv --vary …")
-    return Path(f"{Path(sides(asked.pairs[0])[0]).name.split('.')[0]}-compare")
+    return Path(f"{Path(sides(request.pairs[0])[0]).name.split('.')[0]}-compare")

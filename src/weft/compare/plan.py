@@ -1,6 +1,6 @@
-"""The plan of a comparison: what was asked, what all share, and each cell's settings, as it lies in comparison.json.
+"""The plan of a comparison: the request, what all variants share, and each variant's settings (comparison.json).
 
-It is made once. A comparison that is taken up again reads it, so that later runs have the same choices as earlier ones.
+It is made once. A comparison that is resumed reads it, so that later runs have the same choices as earlier ones.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 
 from weft.choose import Choices
 from weft.compare.base import Base, Layers, find_base, layers_of
-from weft.compare.budget import epochs_for
-from weft.compare.lengths import Unit, unit_of
-from weft.compare.match import count_parameters, matched
+from weft.compare.match import count_parameters, match_widths
+from weft.compare.scoring import LengthUnit, length_unit
 from weft.compare.variants import Variant, Vary
 from weft.core.errors import UserError
+from weft.data.corpus import Corpus
 from weft.data.pairs import fingerprint
 from weft.data.prepare import Prepared
+from weft.learn.loop import epoch_of
 from weft.runs.job import Job, files_of, requested_spec, speed_for
 from weft.runs.ready import learn_tokenisers
 from weft.score.metrics import table_of, with_current_names
@@ -26,10 +27,11 @@ from weft.settings import Clash, Layer, flatten, merge, put
 from weft.spec import Spec
 
 FORMAT = 1
+OLD_KEYS = {"asked": "request", "cells": "combinations"}  # of plans that earlier versions wrote
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What the user wants compared."""
 
     pairs: tuple[str, ...]
@@ -45,13 +47,13 @@ class Asked:
     command: str = ""
 
     def prepare(self, progress: Any = None) -> Prepared:
-        """The data; mistakes in the settings are told before they are read."""
-        asked = requested_spec(Job(file_layer=self.file_layer, flag_layer=self.flag_layer))
-        return Prepared(files_of(asked.data, self.pairs, self.valid), progress=progress)
+        """Check the settings, then read the data."""
+        spec = requested_spec(Job(file_layer=self.file_layer, flag_layer=self.flag_layer))
+        return Prepared(files_of(spec.data, self.pairs, self.valid), progress=progress)
 
     def identity(self, prepared: Prepared) -> dict[str, Any]:
-        """What makes it this comparison and no other."""
-        made = {
+        """Return what makes it this comparison and no other, as JSON holds it."""
+        content = {
             "fingerprint of pairs": prepared.fingerprint,
             "fingerprint of --valid": prepared.valid_fingerprint or "none",
             "config": self.file_layer,
@@ -62,131 +64,155 @@ class Asked:
             "match_parameters": self.match,
             "tests": {name: fingerprint([file]) for name, file in self.tests.items()},
         }
-        content: dict[str, Any] = json.loads(json.dumps(made))
-        return content
+        as_json: dict[str, Any] = json.loads(json.dumps(content))
+        return as_json
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A variant with all its settings, or with the reason why it cannot be."""
+class Combination:
+    """A variant with all its settings, or with the reason why it is impossible."""
 
     variant: Variant
     layers: Layers
-    widths: dict[str, int] = field(default_factory=dict)  # that --match-parameters found
+    widths: dict[str, int] = field(default_factory=dict)  # set by --match-parameters
     refused: str = ""
 
     @property
     def name(self) -> str:
         return self.variant.name
 
+    @property
+    def label(self) -> str:
+        return self.variant.label
+
+    @property
+    def shown_settings(self) -> dict[str, Any]:
+        """Return the settings that distinguish it, matched widths included."""
+        return {**self.variant.settings, **self.widths}
+
 
 @dataclass(frozen=True)
-class Plan:
-    asked: dict[str, Any]
+class ComparisonPlan:
+    """What is trained, and by which metric it is compared."""
+
+    request: dict[str, Any]
     vary: Vary
     chosen: Choices
     base: dict[str, Any]
     metric: str
-    unit: Unit
+    unit: LengthUnit
     seeds: tuple[int, ...]
-    cells: tuple[Cell, ...]
+    combinations: tuple[Combination, ...]
 
     @property
-    def runs(self) -> Iterator[tuple[Cell, int]]:
-        """Each cell once, then again with the next seed, so that an unfinished comparison can be read."""
-        return ((cell, seed) for seed in self.seeds for cell in self.cells if not cell.refused)
+    def possible(self) -> list[Combination]:
+        return [combination for combination in self.combinations if not combination.refused]
+
+    @property
+    def runs(self) -> Iterator[tuple[Combination, int]]:
+        """Yield each combination once, then again with the next seed, so that an unfinished comparison can be read."""
+        return ((combination, seed) for seed in self.seeds for combination in self.possible)
+
+    @property
+    def run_count(self) -> int:
+        return len(self.seeds) * len(self.possible)
 
     @property
     def budget_seconds(self) -> float | None:
         seconds: float | None = self.base["train"]["budget_seconds"]
         return seconds
 
-    def longer(self, asked: dict[str, Any]) -> Plan:
-        """The same with more seeds."""
-        return replace(self, asked=asked, seeds=seeds_from(self.seeds[0], asked["seeds"]))
+    def with_seeds_of(self, request: dict[str, Any]) -> ComparisonPlan:
+        """Return the same plan with the seeds of a request for more of them."""
+        return replace(self, request=request, seeds=seeds_from(self.seeds[0], request["seeds"]))
 
     def to_json(self) -> str:
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Plan:
-        content = with_current_names(json.loads(text))
+    def from_json(cls, text: str) -> ComparisonPlan:
+        content = {OLD_KEYS.get(key, key): value for key, value in with_current_names(json.loads(text)).items()}
         content.pop("format")
         return cls(
             **{
                 **content,
                 "chosen": Choices(**content["chosen"]),
                 "seeds": tuple(content["seeds"]),
-                "cells": tuple(_cell_from(cell) for cell in content["cells"]),
+                "combinations": tuple(_combination_from(item) for item in content["combinations"]),
             }
         )
 
 
-def _cell_from(content: Mapping[str, Any]) -> Cell:
-    variant = Variant(**{**content["variant"], "places": tuple(content["variant"]["places"])})
+def _combination_from(content: Mapping[str, Any]) -> Combination:
+    variant = dict(content["variant"])
+    indices = variant.pop("places", None) or variant.pop("value_indices", ())  # "places" in earlier versions
     layers = Layers(**{**content["layers"], "dropped": tuple(content["layers"]["dropped"])})
-    return Cell(variant, layers, content["widths"], content["refused"])
+    return Combination(Variant(**variant, value_indices=tuple(indices)), layers, content["widths"], content["refused"])
 
 
-def make_plan(asked: Asked, prepared: Prepared) -> Plan:
-    """Let the autopilot choose, and settle each cell. It is an error only if no cell can be."""
-    flags = asked.flag_layer
-    if asked.tokens is not None:  # until the tokenisers are known
+def make_plan(request: Request, prepared: Prepared) -> ComparisonPlan:
+    """Let the autopilot choose, and complete each variant's settings; raise an error only if none is possible."""
+    flags = request.flag_layer
+    if request.tokens is not None:  # until the tokenisers are known
         flags = merge(flags, {"train": {"epochs": 1.0}})
-    speed = speed_for(requested_spec(Job(file_layer=asked.file_layer, flag_layer=flags)))
-    base = find_base(prepared.survey, speed, asked.file_layer, flags, asked.variants)
-    _refuse_other_symbols(base, asked.variants)
-    cells = [_settled(variant, base) for variant in asked.variants]
-    _refuse_mistakes(base, asked.vary, cells)
-    cells = [_sized(cell, base, prepared, asked) for cell in cells]
-    if all(cell.refused for cell in cells):
-        raise UserError(f"none of these can be: {cells[0].refused}", "--vary", "vary settings that go together")
-    return Plan(
-        asked.identity(prepared),
-        asked.vary,
+    speed = speed_for(requested_spec(Job(file_layer=request.file_layer, flag_layer=flags)))
+    base = find_base(prepared.survey, speed, request.file_layer, flags, request.variants)
+    _refuse_varying_symbols(base, request.variants)
+    combinations = [_complete(variant, base) for variant in request.variants]
+    _refuse_mistakes(base, request.vary, combinations)
+    combinations = [_sized(combination, base, prepared, request) for combination in combinations]
+    if all(combination.refused for combination in combinations):
+        what = f"every variant is impossible: {combinations[0].refused}"
+        raise UserError(what, "--vary", "vary settings that are compatible")
+    return ComparisonPlan(
+        request.identity(prepared),
+        request.vary,
         base.chosen,
         base.spec.model_dump(mode="json"),
         base.spec.train.select,
-        unit_of(base.spec),
-        seeds_from(base.spec.train.seed, asked.seeds),
-        tuple(cells),
+        length_unit(base.spec),
+        seeds_from(base.spec.train.seed, request.seeds),
+        tuple(combinations),
     )
 
 
-def _settled(variant: Variant, base: Base) -> Cell:
+def _complete(variant: Variant, base: Base) -> Combination:
     layers = Layers(base.chosen.layer, base.file_layer, base.flag_layer)
     try:
         layers = layers_of(base, variant.settings)
         layers.compose()
     except UserError as error:
-        return Cell(variant, layers, refused=_reason(error))
-    return Cell(variant, layers)
+        return Combination(variant, layers, refused=_reason(error))
+    return Combination(variant, layers)
 
 
 def _reason(error: UserError) -> str:
     return f"{error.what}; {error.todo}" if isinstance(error, Clash) else error.what
 
 
-def _refuse_other_symbols(base: Base, variants: Sequence[Variant]) -> None:
-    """What is counted by the symbol says nothing about targets that are cut into others."""
+def _refuse_varying_symbols(base: Base, variants: Sequence[Variant]) -> None:
+    """Refuse a metric that is counted per symbol where the symbols themselves would vary."""
     table, metric = table_of(), base.spec.train.select
     keys = {key for variant in variants for key in variant.settings}
-    if not table[metric].from_outputs and (cut := sorted(keys & {"target.tokens", "target.size"})):
+    if not table[metric].from_outputs and (varied := sorted(keys & {"target.tokens", "target.size"})):
         raise UserError(
-            f"train.select={metric} is counted by the symbol, and what a symbol is would vary",
-            f"--vary {cut[0]}",
-            "compare by what does not depend on it: --set train.select="
-            + ", ".join(m.name for m in table.from_outputs[:-1])
-            + f" or {table.from_outputs[-1].name}",
+            f"train.select={metric} is counted per symbol, and the symbols would vary",
+            f"--vary {varied[0]}",
+            f"compare by a metric of whole outputs: --set train.select={listed([m.name for m in table.from_outputs])}",
         )
 
 
-def _refuse_mistakes(base: Base, vary: Vary, cells: list[Cell]) -> None:
-    """A value that is wrong in itself and in every combination is a slip of the user's: say it before training."""
+def listed(names: Sequence[str]) -> str:
+    """Return `exact, cer or bleu`."""
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _refuse_mistakes(base: Base, vary: Vary, combinations: list[Combination]) -> None:
+    """Refuse a value that is wrong in itself and in every combination, before anything is trained."""
     for key, values in vary.items():
         for value in values:
-            having = [cell for cell in cells if cell.variant.settings[key] == value]
-            if not all(cell.refused for cell in having):
+            with_value = [c for c in combinations if c.variant.settings[key] == value]
+            if not all(combination.refused for combination in with_value):
                 continue
             try:
                 layers_of(base, {key: value}).compose()
@@ -196,27 +222,31 @@ def _refuse_mistakes(base: Base, vary: Vary, cells: list[Cell]) -> None:
                 raise UserError(error.what, f"--vary {key}", error.todo) from None
 
 
-def _sized(cell: Cell, base: Base, prepared: Prepared, asked: Asked) -> Cell:
-    """The cell with matched widths and with its share of a budget in tokens, if these are asked for."""
-    if cell.refused or not (asked.match or asked.tokens is not None):
-        return cell
-    layers, widths = cell.layers, cell.widths
-    if asked.match:
-        wanted = count_parameters(base.spec, _symbols(prepared, base.spec))
+def _sized(combination: Combination, base: Base, prepared: Prepared, request: Request) -> Combination:
+    """Set matched widths and the epochs of a budget in tokens, where the request has them."""
+    if combination.refused or not (request.match or request.tokens is not None):
+        return combination
+    layers, widths = combination.layers, combination.widths
+    if request.match:
+        wanted = count_parameters(base.spec, _vocabulary_sizes(prepared, base.spec))
         try:
-            widths = matched(layers, wanted, _symbols(prepared, layers.compose()))
+            widths = match_widths(layers, wanted, _vocabulary_sizes(prepared, layers.compose()))
         except UserError as error:
-            return Cell(cell.variant, layers, refused=error.what)
+            return Combination(combination.variant, layers, refused=error.what)
         layers = layers.changed(widths)
-    if asked.tokens is not None:
+    if request.tokens is not None:
         spec = layers.compose()
         corpus = prepared.corpus(*learn_tokenisers(prepared, spec), spec.data.augmented)
-        epochs = epochs_for(asked.tokens, corpus, spec)
-        layers = layers.changed({"train.epochs": epochs})
-    return Cell(cell.variant, layers, widths)
+        layers = layers.changed({"train.epochs": _epochs_for(request.tokens, corpus, spec)})
+    return Combination(combination.variant, layers, widths)
 
 
-def _symbols(prepared: Prepared, spec: Spec) -> tuple[int, int]:
+def _epochs_for(tokens: float, corpus: Corpus, spec: Spec) -> float:
+    """Return the epochs in which the model learns from so many target symbols (to the end of the last batch)."""
+    return tokens / max(1, int(corpus.target_lengths[epoch_of(corpus, spec, 0).rows].sum()))
+
+
+def _vocabulary_sizes(prepared: Prepared, spec: Spec) -> tuple[int, int]:
     source, target = learn_tokenisers(prepared, spec)
     return len(source), len(target)
 
@@ -225,18 +255,18 @@ def seeds_from(first: int, count: int) -> tuple[int, ...]:
     return tuple(range(first, first + count))
 
 
-def job_of(cell: Cell, seed: int, plan: Plan, asked: Asked) -> Job:
-    """The ordinary training job of one run (its folder is said elsewhere)."""
-    flags = merge(cell.layers.flag_layer)
+def job_of(combination: Combination, seed: int, plan: ComparisonPlan, request: Request) -> Job:
+    """Return the ordinary training job of one run, without its folder."""
+    flags = merge(combination.layers.flag_layer)
     put(flags, "train.seed", seed)
-    own = dict(flatten(cell.layers.compose().model_dump(mode="json")))
-    reasons = [reason for reason in plan.chosen.reasons if str(own.get(reason[0])) == reason[1]]
+    settings = dict(flatten(combination.layers.compose().model_dump(mode="json")))
+    reasons = [reason for reason in plan.chosen.reasons if str(settings.get(reason[0])) == reason[1]]
     return Job(
-        pairs=asked.pairs,
-        valid=asked.valid,
-        file_layer=cell.layers.file_layer,
+        pairs=request.pairs,
+        valid=request.valid,
+        file_layer=combination.layers.file_layer,
         flag_layer=flags,
         resume=True,
-        command=asked.command,
-        chosen=Choices(cell.layers.chosen, reasons),
+        command=request.command,
+        chosen=Choices(combination.layers.chosen, reasons),
     )

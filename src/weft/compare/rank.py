@@ -1,4 +1,4 @@
-"""The ranked table: each cell's mean over its seeds, with an interval, and whether the best is better by chance."""
+"""The ranked table: each variant's mean over its seeds, with an interval, and whether the first is ahead by chance."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
-from weft.compare.plan import Cell, Plan
-from weft.compare.results import GridFolder, Result, read_outputs
-from weft.compare.variants import short_key, text_of
+from weft.compare.plan import Combination, ComparisonPlan
+from weft.compare.results import ComparisonFolder, Result, read_outputs
+from weft.compare.variants import short_key, value_text
 from weft.core.errors import WeftError
 from weft.data.prepare import counted
 from weft.runs.report import clock
@@ -20,24 +19,31 @@ from weft.score.metrics import table_of
 from weft.score.significance import Array
 from weft.score.standings import standings
 
-STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
-HOW = (
-    "The interval (95 %) is a bootstrap over validation pairs and seeds. Stars: worse than the best by more than "
-    "chance (paired bootstrap, corrected for the number of comparisons): * p < 0.05, ** p < 0.01, *** p < 0.001."
+CHANCE = 0.05  # a difference with a greater p may be chance
+STARS = ((0.001, "***"), (0.01, "**"), (CHANCE, "*"))
+EXPLANATION = (
+    "The interval (95 %) is a bootstrap over validation pairs and seeds. Stars: worse than the first by more than "
+    "chance (paired bootstrap, corrected for the number of comparisons): * p < 0.05, ** p < 0.01, *** p < 0.001. "
+    "tied: not told apart from the first, the difference may be chance. best: ahead of every other by more than chance."
 )
 
 
 @dataclass(frozen=True)
 class Row:
-    """A cell in the ranked table. `p` is that of being as good as the best; a cell without results has a `reason`."""
+    """One variant in the ranked table; one without results has a `reason`.
 
-    cell: Cell
+    `p` is that of being as good as the first. `best` is ahead of every other by more than chance; where none is, the
+    first and those that are not told apart from it are `tied`.
+    """
+
+    combination: Combination
     seeds: int
     score: float | None = None
     low: float | None = None
     high: float | None = None
     p: float | None = None
     best: bool = False
+    tied: bool = False
     parameters: int = 0
     tokens_per_second: float = 0.0
     seconds: float = 0.0
@@ -46,93 +52,110 @@ class Row:
 
     @property
     def name(self) -> str:
-        return self.cell.name
+        return self.combination.name
+
+    @property
+    def label(self) -> str:
+        return self.combination.label
 
     @property
     def mark(self) -> str:
-        """`best`, stars, or nothing where the difference may be chance."""
-        if self.best:
-            return "best"
+        """Return `best`, `tied`, or the stars of a variant that is worse than the first."""
+        if self.best or self.tied:
+            return "best" if self.best else "tied"
         return next((stars for limit, stars in STARS if self.p is not None and self.p < limit), "")
 
 
-def ranked(plan: Plan, results: Sequence[Result], folder: GridFolder) -> list[Row]:
-    """The cells that have results, best first, then those that have none. At least one must have."""
-    done = {cell.name: [r for r in results if r.cell == cell.name and r.done] for cell in plan.cells}
-    scored = sorted((cell for cell in plan.cells if done[cell.name]), key=lambda cell: _loss(done[cell.name]))
+def rank(plan: ComparisonPlan, results: Sequence[Result], folder: ComparisonFolder) -> list[Row]:
+    """Return the variants that have results, best first, then those that have none; raise if no run worked."""
+    done = {c.name: [r for r in results if r.cell == c.name and r.done] for c in plan.combinations}
+    scored = sorted((c for c in plan.combinations if done[c.name]), key=lambda c: _mean_loss(done[c.name]))
     if not scored:
         reason = next((r.reason for r in results), "nothing was run")
-        raise WeftError(
-            f"no run of the comparison worked: {reason}", str(folder.path), "change what it says, then again"
-        )
+        todo = "change what the message names, then give the command again"
+        raise WeftError(f"no run of the comparison worked: {reason}", str(folder.path), todo)
     metric = table_of()[plan.metric]
-    found = standings([[_numbers_of(result, folder) for result in done[cell.name]] for cell in scored], metric)
-    order = sorted(range(len(scored)), key=lambda i: (metric.rank(found[i].mean), i))
+    standing = standings([[_line_statistics(result, folder) for result in done[c.name]] for c in scored], metric)
+    first, *others = sorted(range(len(scored)), key=lambda i: (metric.rank(standing[i].mean), i))
+    tied = [i for i in others if standing[i].p >= CHANCE]
     rows = []
-    for place in order:
-        cell, at, of = scored[place], found[place], done[scored[place].name]
-        best = place == order[0]
-        p = None if best else at.p
-        numbers = of[0].parameters, fmean(r.tokens_per_second for r in of), fmean(r.seconds for r in of)
-        reason = _failure(cell, results)
-        rows.append(Row(cell, len(of), at.mean, at.low, at.high, p, best, *numbers, reason, tuple(of)))
-    return rows + [Row(cell, 0, reason=_failure(cell, results)) for cell in plan.cells if not done[cell.name]]
+    for i in (first, *others):
+        runs = done[scored[i].name]
+        row = Row(
+            scored[i],
+            seeds=len(runs),
+            score=standing[i].mean,
+            low=standing[i].low,
+            high=standing[i].high,
+            p=None if i == first else standing[i].p,
+            best=i == first and not tied,
+            tied=bool(tied) and i in (first, *tied),
+            parameters=runs[0].parameters,
+            tokens_per_second=fmean(r.tokens_per_second for r in runs),
+            seconds=fmean(r.seconds for r in runs),
+            reason=_failure(scored[i], results),
+            results=tuple(runs),
+        )
+        rows.append(row)
+    return rows + [Row(c, 0, reason=_failure(c, results)) for c in plan.combinations if not done[c.name]]
 
 
-def _numbers_of(result: Result, folder: GridFolder) -> Array:
-    """What each validation pair (or block of pairs) of a run adds to the metric."""
+def _line_statistics(result: Result, folder: ComparisonFolder) -> Array:
+    """Return what each validation pair (or block of pairs) of a run adds to the metric."""
     if result.valid is not None and result.valid.blocks:
         return np.array(result.valid.blocks)
-    outputs, targets = read_outputs(folder.run(result.cell, result.seed))
-    return table_of()[result.metric].numbers(outputs, [[target] for target in targets])
+    return table_of()[result.metric].numbers(*read_outputs(folder.run(result.cell, result.seed)))
 
 
-def _loss(results: Sequence[Result]) -> float:
-    """What orders cells of the same score."""
+def _mean_loss(results: Sequence[Result]) -> float:
+    """Return what orders variants of the same score."""
     losses = [result.valid.metrics["loss"] for result in results if result.valid is not None]
     return fmean(math.inf if loss is None else loss for loss in losses)
 
 
-def _failure(cell: Cell, results: Sequence[Result]) -> str:
-    """Why a cell has fewer results than others, if it has."""
-    if cell.refused:
-        return f"impossible: {cell.refused}"
-    failed = [r for r in results if r.cell == cell.name and not r.done]
+def _failure(combination: Combination, results: Sequence[Result]) -> str:
+    """Return why a variant has fewer results than others, if it has."""
+    if combination.refused:
+        return f"impossible: {combination.refused}"
+    failed = [r for r in results if r.cell == combination.name and not r.done]
     return f"{counted(len(failed), 'run')} failed: {failed[-1].reason}" if failed else ""
 
 
-def table(plan: Plan, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Heads and cells of the ranked table, as text."""
+def summary(metric: str, rows: Sequence[Row]) -> str:
+    """Return the outcome in one sentence, in Markdown: the best variant, or those that are not told apart."""
+    leaders = [row for row in rows if row.best or row.tied]
+    names = ", ".join(f"**{row.label}** ({row.score:.2f})" for row in leaders)
+    if len(leaders) == 1:
+        return f"Best: **{leaders[0].label}**, {metric} {leaders[0].score:.2f}."
+    if len({row.score for row in leaders}) == 1:
+        return f"No best: {', '.join(f'**{row.label}**' for row in leaders)} all have {metric} {leaders[0].score:.2f}."
+    return f"No best: these are not told apart by {metric}, their differences may be chance: {names}."
+
+
+def table(plan: ComparisonPlan, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and cells of the ranked table, as text."""
     keys = list(plan.vary)
-    extra = sorted({width for row in rows for width in row.cell.widths})
-    heads = ["", *what_heads(plan), *extra, plan.metric, "95 %", "", "parameters", "tokens/s", "time", "seeds"]
+    widths = sorted({width for row in rows for width in row.combination.widths})
+    figures = [plan.metric, "95 %", "", "parameters", "tokens/s", "time", "seeds"]
     notes = any(row.reason for row in rows)
-    made = [
-        [str(place), *_what(row, keys), *(_width(row, key) for key in extra), *_numbers(row), *([row.reason] * notes)]
-        for place, row in enumerate(rows, 1)
-    ]
-    for texts, row in zip(made, rows):
-        if row.score is None:
-            texts[0] = "✗"
-    return heads + ["note"] * notes, made
+    lines = []
+    for number, row in enumerate(rows, 1):
+        matched = (str(row.combination.widths.get(key, "")) for key in widths)
+        position = "✗" if row.score is None else str(number)
+        lines.append([position, *_varied_values(row, keys), *matched, *_figures(row), *([row.reason] * notes)])
+    return ["", *variant_headings(plan), *widths, *figures, *(["note"] * notes)], lines
 
 
-def what_heads(plan: Plan) -> list[str]:
-    """The varied keys, as short as they can be."""
+def variant_headings(plan: ComparisonPlan) -> list[str]:
+    """Return the varied keys, as short as they can be."""
     return [short_key(key, list(plan.vary)) for key in plan.vary] or ["variant"]
 
 
-def _what(row: Row, keys: Sequence[str]) -> list[str]:
-    variant = row.cell.variant
-    return [text_of(variant.settings[key]) for key in keys] or [variant.label]
+def _varied_values(row: Row, keys: Sequence[str]) -> list[str]:
+    return [value_text(row.combination.variant.settings[key]) for key in keys] or [row.label]
 
 
-def _width(row: Row, key: str) -> str:
-    value: Any = row.cell.widths.get(key)
-    return "" if value is None else str(value)
-
-
-def _numbers(row: Row) -> list[str]:
+def _figures(row: Row) -> list[str]:
     if row.score is None:
         return ["—", "", "", "", "", "", "0"]
     return [

@@ -7,7 +7,6 @@ seeds, where there are several, and the strong one is their mean.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from weft.look.curves import INK, dress, label_of
+from weft.look.curves import INK, label_of, open_flat_axis, save, style
 
 COLOURS = ("#1f5f99", "#c4501b", "#2f8f5b", "#8a4fa3", "#c99a12", "#3fa7b5", "#b0447a", "#6b6b6b", "#7a9a2e", "#8c5a3c")
 STROKES = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (3, 1.5)))
@@ -35,7 +34,7 @@ class Line:
     """One cell: its name, which values it has of what varies, and (x, y) points of each seed."""
 
     label: str
-    places: tuple[int, ...]
+    value_indices: tuple[int, ...]
     seeds: tuple[tuple[tuple[float, float], ...], ...]
 
 
@@ -47,15 +46,15 @@ class Looks:
 
 
 def looks_of_all(lines: Sequence[Line]) -> list[Looks]:
-    """Each line's looks; what all lines have alike (the other values may have been impossible) takes no part."""
-    count = max((len(line.places) for line in lines), default=0)
-    varies = [k for k in range(count) if len({line.places[k] for line in lines if k < len(line.places)}) > 1]
-    return [looks_of(tuple(line.places[k] for k in varies if k < len(line.places)) or (0,)) for line in lines]
+    """Return each line's look; a setting of which all lines have the same value (others were impossible) is ignored."""
+    indices = [line.value_indices for line in lines]
+    varied = [k for k, values in enumerate(zip(*indices, strict=True)) if len(set(values)) > 1]
+    return [looks_of(tuple(values[k] for k in varied) or (0,)) for values in indices]
 
 
-def looks_of(places: tuple[int, ...]) -> Looks:
-    first, second, third = (*places, 0, 0, 0)[:3]
-    if len(places) == 1:  # when the colours are through, again with another stroke
+def looks_of(value_indices: tuple[int, ...]) -> Looks:
+    first, second, third = (*value_indices, 0, 0, 0)[:3]
+    if len(value_indices) == 1:  # when the colours are through, again with another stroke
         second = first // len(COLOURS)
     return Looks(COLOURS[first % len(COLOURS)], STROKES[second % len(STROKES)], MARKERS[third % len(MARKERS)])
 
@@ -71,14 +70,14 @@ def draw_score_time(lines: Sequence[Line], path: Path, metric: str, title: str =
         mean = mean_curve(line.seeds)
         (drawn,) = axes.plot(*_sides(mean), color=looks.colour, linewidth=2.0, label=line.label)
         drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, markevery=[-1] if mean else None)
-    dress(axes, "training time", label_of(metric))
+    style(axes, "training time", label_of(metric))
     axes.xaxis.set_major_formatter(FuncFormatter(_clock))
     longest = max((x for line in lines for seed in line.seeds for x, _ in seed), default=1.0)
     axes.xaxis.set_major_locator(MultipleLocator(next((s for s in TICKS if longest / s <= MOST_TICKS), longest)))
     axes.set_xlim(left=0)
-    _open_up(axes)
+    open_flat_axis(axes)
     _legend(axes)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_score_length(
@@ -96,11 +95,11 @@ def draw_score_length(
         points = mean_points(line.seeds)
         (drawn,) = axes.plot(*_sides(points), color=looks.colour, linewidth=2.0, label=line.label)
         drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, clip_on=False)
-    dress(axes, f"source length ({unit}); bars: how many pairs", label_of(metric))
+    style(axes, f"source length ({unit}); bars: how many pairs", label_of(metric))
     axes.set_xticks(range(len(classes)), [f"{name}\n({count:,})" for name, count in classes])
     axes.set_ylim(bottom=0)
     _legend(axes)
-    _save(figure, path)
+    save(figure, path)
 
 
 def mean_curve(seeds: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
@@ -135,15 +134,8 @@ def _figure(title: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _open_up(axes: Axes) -> None:
-    """Where all scores are one, an axis of a whole unit rather than of hairs."""
-    scores = [y for line in axes.get_lines() for y in np.atleast_1d(line.get_ydata())]
-    if scores and max(scores) - min(scores) < 1e-6:
-        axes.set_ylim(max(0.0, scores[0] - 1), scores[0] + 1)
-
-
 def _legend(axes: Axes) -> None:
-    """Beside the picture, the best first."""
+    """Put the legend beside the picture, in the order of the ranking."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         axes.legend(
@@ -155,7 +147,7 @@ def _legend(axes: Axes) -> None:
             fontsize=9,
             labelcolor=INK,
             handlelength=3.2,
-            title="best first",
+            title="in order of rank",
             title_fontsize=8,
             alignment="left",
         )
@@ -168,9 +160,3 @@ def _clock(seconds: float, _: int = 0) -> str:
         return f"{seconds / 3600:.3g} h"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}m{rest:02d}s" if rest else f"{minutes} min"
-
-
-def _save(figure: Figure, path: Path) -> None:
-    with warnings.catch_warnings():  # a name in letters that the font lacks is no reason to speak
-        warnings.simplefilter("ignore")
-        figure.savefig(path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from weft.compare.compare import Compared
 from weft.compare.page import markdown, other_tests
-from weft.compare.rank import HOW
+from weft.compare.rank import EXPLANATION
 from weft.core.errors import UserError, did_you_mean
 from weft.recipes.book import RECIPES
 from weft.recipes.study import Options, Recipe, Study
@@ -63,7 +63,7 @@ def _shown(study: Study, compared: Compared) -> list[str]:
     return [
         *markdown(*compared.table()),
         "",
-        HOW.replace("*", "\\*"),
+        EXPLANATION.replace("*", "\\*"),
         "",
         *(f"![{name.removesuffix('.png').replace('-', ' ')}]({study.name}/{name})\n" for name in pictures),
         *other_tests(compared.plan, compared.rows),

@@ -67,13 +67,11 @@ def beside_published(column: int) -> Callable[[Compared], list[str]]:
 
     def lines(compared: Compared) -> list[str]:
         rows = [row for row in compared.rows if row.results]
-        scores = {row.cell.variant.label: row.score or 0.0 for row in rows}
+        scores = {row.label: row.score or 0.0 for row in rows}
         wanted = {name: PUBLISHED[name][column] for name in scores}
         order = sorted(scores, key=lambda name: -scores[name])
         table = [f"| {name} | {scores[name]:.2f} | {100 * wanted[name]:.1f} |" for name in order]
-        blocks = {
-            row.cell.variant.label: [result.valid.blocks for result in row.results if result.valid] for row in rows
-        }
+        blocks = {row.label: [result.valid.blocks for result in row.results if result.valid] for row in rows}
         rho = spearman([scores[n] for n in order], [wanted[n] for n in order])
         low, high = interval(blocks, wanted) if len(order) > 2 else (float("nan"), float("nan"))
         return [

@@ -15,7 +15,7 @@ from weft.recipes.makers import Draw, distinct, key
 
 if TYPE_CHECKING:
     from weft.compare.compare import Compared
-    from weft.compare.watch import Watcher
+    from weft.runs.report import Display
 
 Settings = Mapping[str, Any]
 
@@ -37,7 +37,7 @@ class Options:
     steps: int | None = None
     seeds: int | None = None
     command: str = ""
-    watcher: Watcher | None = None
+    reporter: Display | None = None
 
     @property
     def flags(self) -> str:
@@ -62,11 +62,11 @@ class Study:
 
     def run(self, folder: Path, options: Options) -> Compared:
         """Into FOLDER/NAME, with its data in FOLDER/data/NAME."""
-        from weft.compare.compare import compare_settings  # torch, which a list of recipes need not wait for
+        from weft.compare.compare import compare  # torch, which a list of recipes need not wait for
 
         files = self.data(folder / "data" / self.name)
         by_steps = options.steps is not None
-        return compare_settings(
+        return compare(
             files.train,
             variants=self.variants,
             out=folder / self.name,
@@ -78,7 +78,7 @@ class Study:
             match_parameters=self.match,
             settings=self.settings,
             tag=self.tag,
-            watcher=options.watcher,
+            reporter=options.reporter,
             command=options.command,
         )
 

@@ -5,16 +5,32 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from weft.core.reporting import Example, Reporter
 from weft.score.metrics import table_of
 
-SECONDS_BETWEEN_LINES = 2.0
+SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_BRIEF_LINES = 2.0, 10.0
+
+
+class Display(Reporter, Protocol):
+    """A reporter that can show several runs, one after the other."""
+
+    def begin(self, title: str) -> None:
+        """Show a title; the reports that follow belong to another run."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Show a line of text."""
+        ...
 
 
 class Quiet:
-    """Says nothing."""
+    """Reports nothing."""
+
+    def begin(self, title: str) -> None: ...
+
+    def say(self, text: str) -> None: ...
 
     def note(self, text: str) -> None: ...
 
@@ -54,17 +70,22 @@ class _Best:
 
 
 class Plain:
-    """One line a report, for files and pipes."""
+    """Prints one line per report, for files and pipes; `brief` prints fewer of them and no evaluations."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream, self._best = stream or sys.stderr, _Best()
-        self._doing, self._tenths, self._said = "", -1, 0.0
+    def __init__(self, stream: TextIO | None = None, brief: bool = False) -> None:
+        self._stream, self._brief, self._best = stream or sys.stderr, brief, _Best()
+        self._seconds_between = SECONDS_BETWEEN_BRIEF_LINES if brief else SECONDS_BETWEEN_LINES
+        self._doing, self._tenths, self._last_report = "", -1, 0.0
 
-    def _say(self, text: str) -> None:
+    def begin(self, title: str) -> None:
+        self._best, self._last_report = _Best(), time.monotonic()
+        self.say(title)
+
+    def say(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
 
     def note(self, text: str) -> None:
-        self._say(f"note: {text}")
+        self.say(f"note: {text}")
 
     def stage(self, doing: str, rows: int, share: float) -> None:
         """At every tenth, and nothing for what is over at once."""
@@ -73,30 +94,33 @@ class Plain:
             self._doing, self._tenths = doing, -1
         if tenths > self._tenths and rows > 100_000:
             self._tenths = tenths
-            self._say(f"{doing}: {rows:,} rows, {share:.0%}")
+            self.say(f"{doing}: {rows:,} rows, {share:.0%}")
 
     def report(self, line: dict[str, Any]) -> None:
         """Not more often than people read."""
-        if time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
-            self._said = time.monotonic()
-            self._say(self._best.report(line))
+        if time.monotonic() - self._last_report >= self._seconds_between:
+            self._last_report = time.monotonic()
+            self.say(f"{'  ' if self._brief else ''}{self._best.report(line)}")
 
     def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
-        self._say(self._best.evaluation(line))
+        text = self._best.evaluation(line)
+        if self._brief:
+            return
+        self.say(text)
         for example in examples:
-            self._say(f"  {mark(example)} {short(example.source)} → {short(example.output)}{wanted(example)}")
+            self.say(f"  {mark(example)} {short(example.source)} → {short(example.output)}{wanted(example)}")
 
     def close(self) -> None: ...
 
 
 class Live:
-    """A live bar on a terminal, with evaluations and examples scrolling above it.
+    """Shows a live bar on a terminal, with evaluations and examples scrolling above it (`brief`: without them).
 
     The bar begins with the first thing it shows: until `close` it hides the cursor, and a mistake told before training
     must not leave it hidden.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, brief: bool = False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
@@ -104,7 +128,15 @@ class Live:
         columns = TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[text]}")
         self._bar = Progress(*columns, console=self._console, transient=True)
         self._task = self._bar.add_task("training", total=1.0, text="", visible=False)
+        self._brief, self._best = brief, _Best()
+
+    def begin(self, title: str) -> None:
         self._best = _Best()
+        self._bar.update(self._task, visible=False)
+        self.say(title)
+
+    def say(self, text: str) -> None:
+        self._console.print(_plain(text))
 
     def note(self, text: str) -> None:
         self._console.print(f"[yellow]note:[/] {_plain(text)}")
@@ -121,20 +153,24 @@ class Live:
         self._bar.update(self._task, visible=visible, **what)
 
     def evaluation(self, line: dict[str, Any], examples: list[Example]) -> None:
-        self._console.print(_plain(self._best.evaluation(line)))
+        text = self._best.evaluation(line)
+        if self._brief:
+            return
+        self.say(text)
         for example in examples:
             colour = "green" if example.correct else "red"
             source, output = _plain(short(example.source)), _plain(short(example.output))
-            said = f"{source} [dim]→[/] {output}[dim]{_plain(wanted(example))}[/]"
-            self._console.print(f"  [{colour}]{mark(example)}[/] {said}")
+            shown = f"{source} [dim]→[/] {output}[dim]{_plain(wanted(example))}[/]"
+            self._console.print(f"  [{colour}]{mark(example)}[/] {shown}")
 
     def close(self) -> None:
         self._bar.stop()
 
 
-def reporter() -> Reporter:
-    """Live on a terminal, plain elsewhere."""
-    return Live() if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else Plain()
+def reporter(brief: bool = False) -> Display:
+    """Return a live reporter on a terminal, a plain one elsewhere; a brief one where there are many runs."""
+    live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return Live(brief) if live else Plain(brief=brief)
 
 
 def describe(line: dict[str, Any]) -> str:
