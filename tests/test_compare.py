@@ -29,7 +29,7 @@ from weft.compare.compare import Compared, compare_settings, read_budget
 from weft.compare.match import count_parameters, nearest
 from weft.compare.plan import ComparisonPlan, Request, make_plan
 from weft.compare.report import ComparisonReporter
-from weft.compare.results import ComparisonFolder, Result
+from weft.compare.results import ComparisonFolder, Result, read_outputs
 from weft.compare.scoring import length_classes, score_run
 from weft.compare.variants import combinations, named, read_vary
 from weft.core.errors import Interrupted, UserError, WeftError
@@ -807,6 +807,18 @@ def test_loss_and_accuracy_are_those_of_all_members_together(two_models: weft.Ru
     assert alone != pytest.approx(together, rel=1e-3)
 
 
+def test_every_reference_counts_in_scores_and_in_the_ranking(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    rows = [{"source": word, "target": [back, word]} for word, back in made_up_pairs(80)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    done = compare(path, tmp_path / "out", valid=path, settings={**SMALL, "train.select": "cer"})
+    outputs, references = read_outputs(ComparisonFolder(tmp_path / "out").run("gru", 1))
+    assert references == [row["target"] for row in rows]
+    row = next(row for row in done.rows if row.name == "gru")
+    assert row.score == pytest.approx(table_of()["cer"].corpus(outputs, references))
+    assert row.score == pytest.approx(row.results[0].score)
+
+
 def test_results_hold_the_settings_and_scores_of_each_run(tiny_pairs: Path, tmp_path: Path) -> None:
     compare(tiny_pairs, tmp_path / "out", steps=4)
     line = lines_of(tmp_path / "out" / "results.jsonl")[0]
@@ -954,7 +966,7 @@ def test_the_reporter_shows_what_is_impossible_begins_and_ends(tiny_pairs: Path)
     display = Recorder()
     reporter = ComparisonReporter(display, plan, [])
     reporter.start()
-    assert display.lines[0] == "3 variants × 2 seeds = 6 runs"
+    assert display.lines[0] == "3 combinations × 2 seeds = 6 runs"
     assert display.lines[1].startswith("impossible: zeros, score none: ")
     reporter.begin(first, 1)
     assert display.lines[-1] == f"run 1 of 6: {first.label}, seed 1"
@@ -982,7 +994,7 @@ def test_the_headline_counts_the_runs_that_are_done(tiny_pairs: Path) -> None:
     plan = plan_of(tiny_pairs, ["decoder.cell=gru,elman"], seeds=2)
     display = Recorder()
     ComparisonReporter(display, plan, [Result("gru", 1, "done", {}, metric="exact", score=1.0)]).start()
-    assert display.lines == ["2 variants × 2 seeds = 4 runs; 1 is done"]
+    assert display.lines == ["2 combinations × 2 seeds = 4 runs; 1 is done"]
 
 
 def test_plain_lines_report_each_run(tiny_pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -991,7 +1003,7 @@ def test_plain_lines_report_each_run(tiny_pairs: Path, tmp_path: Path, capsys: p
     )
     shown = capsys.readouterr().err
     assert "note: chose train.select = exact for all" in shown
-    assert "1 variant × 1 seed = 1 run" in shown
+    assert "1 combination × 1 seed = 1 run" in shown
     assert "impossible: rotary: " in shown
     assert "run 1 of 1: positions none, seed 1" in shown
     assert "tokens/s" in shown

@@ -181,8 +181,8 @@ def test_python_in_the_guides_works(page: Path, tiny_run: Run, tmp_path: Path, m
 
         return called
 
-    comparison = SimpleNamespace(best=SimpleNamespace(name="lstm", score=1.0))
-    for name, result in (("train", tiny_run), ("load", tiny_run), ("compare_settings", comparison)):
+    comparison = SimpleNamespace(leaders=[SimpleNamespace(name="lstm", score=1.0)])
+    for name, result in (("train", tiny_run), ("load", tiny_run), ("compare", comparison)):
         monkeypatch.setattr(weft, name, stand_in(weft.__getattr__(name), result), raising=False)
     fill_folder(tmp_path, tiny_run)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""The recipes: their data are what they say, and each goes the whole way in two steps."""
+"""The recipes: their data are as described, and each runs from data to page in two steps."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from weft.compare.rank import EXPLANATION
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.recipes import lookup, makers
 from weft.recipes.book import RECIPES
 from weft.recipes.makers import distinct, key
-from weft.recipes.run import AS_IT_IS, find, run
+from weft.recipes.run import OTHER_SETTINGS, find, run
 from weft.recipes.spearman import PUBLISHED, ranks, spearman
-from weft.recipes.study import Options, made
+from weft.recipes.study import Options, generated
 from weft.settings import compose
 
 ROOT = Path(__file__).parents[1]
@@ -26,36 +27,36 @@ NEEDS = {"exposure": "g2p_sigmorphon2020", "bottleneck": "tatoeba_en_fr"}
 DRAWN = ("lookup", "copy")  # one that draws itself, one that is drawn by `compare`
 
 
-def some(draw: makers.Draw, count: int = 300) -> list[Pair]:
+def drawn(draw: makers.Draw, count: int = 300) -> list[Pair]:
     rng = random.Random(3)
     return [draw(rng) for _ in range(count)]
 
 
 def test_cased_sentences_are_written_as_their_prompt_says() -> None:
-    pairs = some(makers.cased(5, 60))
+    pairs = drawn(makers.cased(5, 60))
     assert {pair.tag for pair in pairs} == {"U", "L"}
     for pair in pairs:
         assert pair.target == (pair.source.upper() if pair.tag == "U" else pair.source.lower())
         assert 1 <= len(pair.source) <= 60
 
 
-def test_sentences_without_spaces_have_room_for_ctc() -> None:
-    """No letter stands twice in a row but across a space, so that every target can be laid over its source."""
-    for pair in some(makers.spaced(5, 40)):
+def test_sentences_without_spaces_can_be_aligned_by_ctc() -> None:
+    """No letter occurs twice in a row except across a space, so that every target can be aligned with its source."""
+    for pair in drawn(makers.spaced(5, 40)):
         assert pair.target == pair.source.replace(" ", "")
         assert not re.search(r"([a-z])\1", pair.source)
 
 
 def test_arithmetic_is_right_once_the_letters_are_gone() -> None:
-    for pair in some(makers.arithmetic):
-        asked = re.sub("[a-z]", "", pair.source)
-        first, sign, second = re.fullmatch(r"(-?\d+)([+-])(-?\d+)=", asked).groups()  # type: ignore[union-attr]
+    for pair in drawn(makers.arithmetic):
+        task = re.sub("[a-z]", "", pair.source)
+        first, sign, second = re.fullmatch(r"(-?\d+)([+-])(-?\d+)=", task).groups()  # type: ignore[union-attr]
         wanted = int(first) + int(second) if sign == "+" else int(first) - int(second)
         assert pair.target == f"{wanted}."
 
 
 def test_xml_closes_every_tag_it_opens_innermost_first() -> None:
-    for pair in some(makers.xml):
+    for pair in drawn(makers.xml):
         open_: list[str] = []
         for close, name in re.findall(r"<(/?)([a-z]{2,10})>", pair.source + pair.target):
             if close:
@@ -67,19 +68,19 @@ def test_xml_closes_every_tag_it_opens_innermost_first() -> None:
 
 def test_the_same_words_in_another_order_mean_something_else() -> None:
     by_words: dict[tuple[str, ...], set[str]] = {}
-    for pair in some(makers.ordered, 20_000):
+    for pair in drawn(makers.ordered, 20_000):
         by_words.setdefault(tuple(sorted(pair.source.split())), set()).add(pair.target)
     assert max(len(targets) for targets in by_words.values()) == 4
 
 
-def test_spoken_digits_say_how_many_there_are() -> None:
+def test_runs_of_digits_are_counted() -> None:
     names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
     assert list(makers._runs("77720", names)) == ["three seven", "two", "zero"]
     assert list(makers._runs("0" * 12, names)) == ["nine zero", "three zero"]
-    assert all(10 <= len(pair.source) <= 40 for pair in some(makers.spelled(10, 40)))
+    assert all(10 <= len(pair.source) <= 40 for pair in drawn(makers.spelled(10, 40)))
 
 
-def test_draws_are_distinct_seeded_and_keep_clear_of_others() -> None:
+def test_draws_are_distinct_seeded_and_avoid_given_ones() -> None:
     draw = makers.symbols(1, 3, str)
     first = distinct(draw, 200, seed=1)
     assert first == distinct(draw, 200, seed=1)
@@ -88,8 +89,8 @@ def test_draws_are_distinct_seeded_and_keep_clear_of_others() -> None:
     assert not {key(pair) for pair in first} & {key(pair) for pair in others}
 
 
-def test_made_data_do_not_repeat_training_rows(tmp_path: Path) -> None:
-    files = made(makers.symbols(1, 4, str), 300, 50, {"to 9": (makers.symbols(1, 9, str), 60)})(tmp_path)
+def test_generated_data_do_not_repeat_training_rows(tmp_path: Path) -> None:
+    files = generated(makers.symbols(1, 4, str), 300, 50, {"to 9": (makers.symbols(1, 9, str), 60)})(tmp_path)
     read = [
         Path(f).read_text(encoding="utf-8").splitlines() for f in (files.train, files.valid or "", files.tests["to 9"])
     ]
@@ -117,8 +118,8 @@ def test_the_published_table_names_the_ten_architectures() -> None:
 # --- lookup
 
 
-def test_the_gradients_of_a_lookup_are_those_of_the_theory() -> None:
-    gradients = {name: lookup.learn(*way, steps=1).gradients for name, way in lookup.WAYS.items()}
+def test_the_gradients_of_each_lookup_are_those_of_theory() -> None:
+    gradients = {name: lookup.learn(*parts, steps=1).gradients for name, parts in lookup.LOOKUPS.items()}
     assert gradients["exact"] == {"query": 0.0, "key": 0.0, "value": 0.0}
     for name in ("nearest (inner product)", "nearest (rbf)"):
         assert gradients[name]["query"] == gradients[name]["key"] == 0.0
@@ -140,7 +141,7 @@ def test_every_variant_of_a_recipe_is_a_possible_model(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_goes_the_whole_way(
+def test_a_recipe_runs_from_data_to_page(
     name: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name in NEEDS:
@@ -194,19 +195,19 @@ def shortened(data: Any) -> Any:
     return write
 
 
-def test_a_page_made_otherwise_says_so_and_shows_its_own_command(tmp_path: Path) -> None:
+def test_a_page_made_with_flags_says_so_and_shows_its_command(tmp_path: Path) -> None:
     page = run(RECIPES["lookup"], tmp_path / "one", Options(steps=2, seeds=1)).read_text(encoding="utf-8")
     assert "    weft recipe run lookup --steps 2 --seeds 1\n" in page
-    assert AS_IT_IS in page
+    assert OTHER_SETTINGS in page
     assert Options().flags == ""
 
 
-def test_a_recipe_without_runs_has_no_budget(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no budget of its own"):
+def test_a_recipe_without_runs_refuses_a_budget(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no budget"):
         run(RECIPES["lookup"], tmp_path, Options(budget="20ktokens"))
 
 
-def test_a_recipe_writes_over_nothing_but_its_own(tmp_path: Path) -> None:
+def test_a_recipe_overwrites_only_its_own_files(tmp_path: Path) -> None:
     quick = Options(steps=2, seeds=1)
     page = tmp_path / "README.md"
     page.write_text("# My project\n", encoding="utf-8")
@@ -230,14 +231,17 @@ def test_a_recipe_without_its_data_says_where_to_get_them(tmp_path: Path, monkey
     with pytest.raises(UserError, match="WEFT_DATA is not set"):
         run(RECIPES["bottleneck"], tmp_path, Options(steps=2))
     monkeypatch.setenv("WEFT_DATA", str(tmp_path))
-    with pytest.raises(UserError, match="the data of this recipe are not there"):
+    with pytest.raises(UserError, match="the data of this recipe are missing"):
         run(RECIPES["bottleneck"], tmp_path, Options(steps=2))
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_has_its_page(name: str) -> None:
+def test_the_page_of_every_recipe_has_its_texts_and_pictures(name: str) -> None:
     page = (ROOT / f"docs/recipes/{name}.md").read_text(encoding="utf-8")
+    recipe = RECIPES[name]
     assert f"weft recipe run {name}" in page
+    assert [text for text in (recipe.question, recipe.about, recipe.learns) if text not in page] == []
+    assert page.count(EXPLANATION.replace("*", "\\*")) == len(recipe.studies)
     pictures = re.findall(r"\]\((.*?\.png)\)", page)
     assert pictures
     assert [picture for picture in pictures if not (ROOT / "docs/recipes" / picture).exists()] == []

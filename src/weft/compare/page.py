@@ -28,7 +28,7 @@ def page(
         [
             f"# {name}",
             "",
-            f"{_training(plan)} {summary(plan.metric, rows)}",
+            f"{_training(plan)} {summary(plan, rows)}",
             "",
             *markdown(*table(plan, rows)),
             "",
@@ -57,8 +57,7 @@ def _training(plan: ComparisonPlan) -> str:
         budget = f"{clock(train['budget_seconds'])} (validation included)"
     else:
         budget = f"{train['steps']:,} steps" if train["steps"] else f"{train['epochs']:g} epochs"
-    variants, seeds = counted(len(plan.possible), "variant"), counted(len(plan.seeds), "seed")
-    return f"{variants}, each trained for {budget} with {seeds}."
+    return f"{plan.size}, each trained for {budget} with {counted(len(plan.seeds), 'seed')}."
 
 
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -88,7 +87,7 @@ def other_tests(plan: ComparisonPlan, rows: Sequence[Row]) -> list[str]:
 
 
 def _shared(plan: ComparisonPlan, rows: Sequence[Row]) -> list[str]:
-    """Return a section with the settings that all variants share: the autopilot's choices and the user's."""
+    """Return a section with the settings that all share: the autopilot's choices and the user's."""
     trees = plan.chosen.layer, plan.request["set"], plan.request["config"]
     keys = {key for tree in trees for key, _ in flatten(tree)}
     varied = {key for combination in plan.combinations for key in combination.shown_settings}

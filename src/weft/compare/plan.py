@@ -18,7 +18,7 @@ from weft.compare.variants import Variant, Vary
 from weft.core.errors import UserError
 from weft.data.corpus import Corpus
 from weft.data.pairs import fingerprint
-from weft.data.prepare import Prepared
+from weft.data.prepare import Prepared, counted
 from weft.learn.loop import epoch_of
 from weft.runs.job import Job, files_of, requested_spec, speed_for
 from weft.runs.ready import learn_tokenisers
@@ -112,6 +112,11 @@ class ComparisonPlan:
     def runs(self) -> Iterator[tuple[Combination, int]]:
         """Yield each combination once, then again with the next seed, so that an unfinished comparison can be read."""
         return ((combination, seed) for seed in self.seeds for combination in self.possible)
+
+    @property
+    def size(self) -> str:
+        """Return `4 combinations`, or `4 variants` where they have names."""
+        return counted(len(self.possible), "combination" if self.vary else "variant")
 
     @property
     def run_count(self) -> int:

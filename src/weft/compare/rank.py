@@ -22,9 +22,9 @@ from weft.score.standings import standings
 CHANCE = 0.05  # a difference with a greater p may be chance
 STARS = ((0.001, "***"), (0.01, "**"), (CHANCE, "*"))
 EXPLANATION = (
-    "The interval (95 %) is a bootstrap over validation pairs and seeds. Stars: worse than the first by more than "
-    "chance (paired bootstrap, corrected for the number of comparisons): * p < 0.05, ** p < 0.01, *** p < 0.001. "
-    "tied: not told apart from the first, the difference may be chance. best: ahead of every other by more than chance."
+    "The interval (95 %) is a bootstrap over validation pairs and seeds. Stars: significantly worse than the first "
+    "(paired bootstrap, corrected for the number of comparisons): * p < 0.05, ** p < 0.01, *** p < 0.001. tied: not "
+    "significantly different from the first. best: significantly better than every other."
 )
 
 
@@ -121,15 +121,17 @@ def _failure(combination: Combination, results: Sequence[Result]) -> str:
     return f"{counted(len(failed), 'run')} failed: {failed[-1].reason}" if failed else ""
 
 
-def summary(metric: str, rows: Sequence[Row]) -> str:
+def summary(plan: ComparisonPlan, rows: Sequence[Row]) -> str:
     """Return the outcome in one sentence, in Markdown: the best variant, or those that are not told apart."""
-    leaders = [row for row in rows if row.best or row.tied]
-    names = ", ".join(f"**{row.label}** ({row.score:.2f})" for row in leaders)
+    metric = table_of()[plan.metric]
+    leaders = {row.label: metric.show(row.score or 0.0) for row in rows if row.best or row.tied}
+    label, score = next(iter(leaders.items()))
     if len(leaders) == 1:
-        return f"Best: **{leaders[0].label}**, {metric} {leaders[0].score:.2f}."
-    if len({row.score for row in leaders}) == 1:
-        return f"No best: {', '.join(f'**{row.label}**' for row in leaders)} all have {metric} {leaders[0].score:.2f}."
-    return f"No best: these are not told apart by {metric}, their differences may be chance: {names}."
+        return f"Best: **{label}**, {metric.name} {score}."
+    if len(set(leaders.values())) == 1:
+        return f"No best: {', '.join(f'**{label}**' for label in leaders)} all have {metric.name} {score}."
+    names = ", ".join(f"**{label}** ({score})" for label, score in leaders.items())
+    return f"No best: the differences in {metric.name} between these may be chance: {names}."
 
 
 def table(plan: ComparisonPlan, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
@@ -142,7 +144,9 @@ def table(plan: ComparisonPlan, rows: Sequence[Row]) -> tuple[list[str], list[li
     for number, row in enumerate(rows, 1):
         matched = (str(row.combination.widths.get(key, "")) for key in widths)
         position = "✗" if row.score is None else str(number)
-        lines.append([position, *_varied_values(row, keys), *matched, *_figures(row), *([row.reason] * notes)])
+        lines.append(
+            [position, *_varied_values(row, keys), *matched, *_figures(row, plan.metric), *([row.reason] * notes)]
+        )
     return ["", *variant_headings(plan), *widths, *figures, *(["note"] * notes)], lines
 
 
@@ -155,12 +159,13 @@ def _varied_values(row: Row, keys: Sequence[str]) -> list[str]:
     return [value_text(row.combination.variant.settings[key]) for key in keys] or [row.label]
 
 
-def _figures(row: Row) -> list[str]:
+def _figures(row: Row, metric: str) -> list[str]:
     if row.score is None:
         return ["—", "", "", "", "", "", "0"]
+    score, low, high = (table_of()[metric].show(value or 0.0) for value in (row.score, row.low, row.high))
     return [
-        f"{row.score:.2f}",
-        f"{row.low:.2f} – {row.high:.2f}",
+        score,
+        f"{low} – {high}",
         row.mark,
         f"{row.parameters:,}",
         f"{row.tokens_per_second:,.0f}",

@@ -66,16 +66,16 @@ class ComparisonReporter:
         if not result.done:
             self._display.say(f"  failed: {result.reason}")
             return
+        score = table_of()[result.metric].show(result.score or 0.0)
         speed = f"{result.tokens_per_second:,.0f} tokens/s, {result.parameters:,} parameters"
-        self._display.say(f"  {result.metric} {result.score:.2f}, {clock(result.seconds)}, {speed}{self._leader()}")
+        self._display.say(f"  {result.metric} {score}, {clock(result.seconds)}, {speed}{self._leader()}")
 
     def _headline(self) -> str:
-        """`4 variants × 2 seeds = 8 runs of 5m each, about 40m in all; 3 are done`"""
+        """`4 combinations × 2 seeds = 8 runs of 5m each, about 40m in all; 3 are done`"""
         runs, done, seconds = self._plan.run_count, len(self._results), self._plan.budget_seconds
         each = f" of {clock(seconds)} each, about {clock(seconds * (runs - done))} in all" if seconds else ""
         before = f"; {done} {'is' if done == 1 else 'are'} done" if done else ""
-        variants, seeds = counted(len(self._plan.possible), "variant"), counted(len(self._plan.seeds), "seed")
-        return f"{variants} × {seeds} = {counted(runs, 'run')}{each}{before}"
+        return f"{self._plan.size} × {counted(len(self._plan.seeds), 'seed')} = {counted(runs, 'run')}{each}{before}"
 
     def _position(self) -> str:
         """`run 3 of 8 · about 12m left`"""
@@ -91,6 +91,7 @@ class ComparisonReporter:
             if result.score is not None:
                 scores.setdefault(result.cell, []).append(result.score)
         means = {name: fmean(values) for name, values in scores.items()}
-        best = min(means.values(), key=table_of()[self._plan.metric].rank)
+        metric = table_of()[self._plan.metric]
+        best = min(means.values(), key=metric.rank)
         leaders = [c.label for c in self._plan.combinations if means.get(c.name) == best]
-        return f" · leading so far: {leaders[0]} {best:.2f}" if len(means) > 1 and len(leaders) == 1 else ""
+        return f" · leading so far: {leaders[0]} {metric.show(best)}" if len(means) > 1 and len(leaders) == 1 else ""

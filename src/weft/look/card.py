@@ -12,13 +12,13 @@ from weft.spec import Spec
 def card(
     name: str, spec: Spec, facts: Mapping[str, Any], reasons: Sequence[Sequence[str]], final: Mapping[str, Any]
 ) -> str:
-    """Markdown."""
+    """Return the model card, in Markdown."""
+    training = f"trained with Weft {facts['weft']} on {facts['training_pairs']:,} pairs{_augmented(facts)}"
     return "\n".join(
         [
             f"# {name}",
             "",
-            f"{_sentence(spec)} {_together(spec, final)} {facts['parameters']:,} parameters and was trained with Weft "
-            f"{facts['weft']} on {facts['training_pairs']:,} pairs{_invented(facts)}.",
+            f"{_architecture(spec)} {_ensemble(spec, final)} {facts['parameters']:,} parameters and was {training}.",
             "",
             *_scores(final),
             "![training curves](curves.png)",
@@ -37,37 +37,50 @@ def card(
     )
 
 
-def _sentence(spec: Spec) -> str:
-    encoder, decoder = spec.encoder, spec.decoder
-    if encoder.kind == "recurrent":
-        way = "bidirectional" if encoder.directions == "both" else "forward"
-        reads = f"a {way} {encoder.cell.upper()} of {encoder.layers}×{encoder.width}"
-    else:
-        reads = f"a Transformer of {encoder.layers}×{encoder.width}"
-    if decoder.kind == "recurrent":
-        look = decoder.attention.score
-        attention = "without attention" if look == "none" else f"with {look} attention"
-        article = "an" if decoder.cell[0] in "el" else "a"
-        writes = f"{article} {decoder.cell.upper()} of {decoder.layers}×{decoder.width} {attention}"
-    elif decoder.kind == "none":
-        what = f"{reads} reads {spec.source.tokens} and says {spec.target.tokens} or a blank at each place (CTC)"
-        return f"A sequence-to-sequence model: {what}."
-    else:
-        writes = f"a Transformer of {decoder.layers}×{decoder.width}"
-    what = f"{spec.target.tokens}{' from the end' if spec.backward else ''}"
-    return f"A sequence-to-sequence model: {reads} reads {spec.source.tokens}, {writes} writes {what}."
+def _architecture(spec: Spec) -> str:
+    """Return one sentence about encoder, decoder and tokens."""
+    encoder, decoder = _encoder(spec), _decoder(spec)
+    source, target = spec.source.tokens, spec.target.tokens
+    if spec.decoder.kind == "none":
+        return f"A sequence-to-sequence model: {encoder} reads {source} and emits {target} or blanks (CTC)."
+    direction = " from last to first" if spec.backward else ""
+    return f"A sequence-to-sequence model: {encoder} reads {source}, {decoder} writes {target}{direction}."
 
 
-def _together(spec: Spec, final: Mapping[str, Any]) -> str:
+def _encoder(spec: Spec) -> str:
+    encoder = spec.encoder
+    size = f"{encoder.layers}×{encoder.width}"
+    if encoder.kind != "recurrent":
+        return f"a Transformer of {size}"
+    direction = "bidirectional" if encoder.directions == "both" else "forward"
+    return f"a {direction} {encoder.cell.upper()} of {size}"
+
+
+def _decoder(spec: Spec) -> str:
+    decoder = spec.decoder
+    if decoder.kind == "none":
+        return "no decoder"
+    size = f"{decoder.layers}×{decoder.width}"
+    if decoder.kind != "recurrent":
+        return f"a Transformer of {size}"
+    score = decoder.attention.score
+    attention = "without attention" if score == "none" else f"with {score} attention"
+    article = "an" if decoder.cell[0] in "el" else "a"
+    return f"{article} {decoder.cell.upper()} of {size} {attention}"
+
+
+def _ensemble(spec: Spec, final: Mapping[str, Any]) -> str:
     models = final.get("models", 1)
-    ways = ", some of which write from the end," if spec.train.reversed_members else ","
-    return "It has" if models == 1 else f"It is {models} such models{ways} which predict together, with"
+    if models == 1:
+        return "It has"
+    directions = ", some of which write from last to first," if spec.train.reversed_members else ""
+    return f"It is an ensemble of {models} such models{directions} with"
 
 
-def _invented(facts: Mapping[str, Any]) -> str:
-    """Pairs that are nobody's data are told."""
+def _augmented(facts: Mapping[str, Any]) -> str:
+    """Return how many training pairs are augmented, if any."""
     count = facts.get("invented_pairs", 0)
-    return f", and {count:,} made up from them" if count else ""
+    return f" and {count:,} augmented pairs" if count else ""
 
 
 def _scores(final: Mapping[str, Any]) -> list[str]:
@@ -77,7 +90,7 @@ def _scores(final: Mapping[str, Any]) -> list[str]:
         f"| {metric.name} | {metric.show(value)} | {metric.explain} |" for metric, value in table_of().present(final)
     ]
     return [
-        "## Measured",
+        "## Scores",
         "",
         f"Step {final['step']:,}, decoded by {final['search']}, on {final['pairs']:,} of "
         f"{final.get('of', final['pairs']):,} validation pairs:",
@@ -92,12 +105,11 @@ def _scores(final: Mapping[str, Any]) -> list[str]:
 
 
 def _examples(final: Mapping[str, Any]) -> list[str]:
-    if not final.get("examples"):
-        return []
     rows = [
-        f"| {_cell(s)} | {_cell(said)} | {'✓' if said == w else '✗ ' + _cell(w)} |" for s, w, said in final["examples"]
+        f"| {_escaped(source)} | {_escaped(output)} | {'✓' if output == target else '✗ ' + _escaped(target)} |"
+        for source, target, output in final.get("examples") or ()
     ]
-    return ["## Examples", "", "| source | output | |", "|---|---|---|", *rows, ""]
+    return ["## Examples", "", "| source | output | |", "|---|---|---|", *rows, ""] if rows else []
 
 
 def _data(facts: Mapping[str, Any]) -> list[str]:
@@ -105,11 +117,9 @@ def _data(facts: Mapping[str, Any]) -> list[str]:
     if facts["valid"]:
         rows += [("validation files", ", ".join(facts["valid"])), ("their fingerprint", facts["valid_fingerprint"])]
     else:
-        count = f"{facts['valid_pairs']:,} pairs"
-        aside = facts.get("kept_aside", facts["valid_pairs"])
-        rows.append(
-            ("validation", f"{count} kept aside" if aside else f"{count} that were learned from: none is kept aside")
-        )
+        held_out = facts.get("kept_aside", facts["valid_pairs"])
+        origin = "held out" if held_out else "that are training pairs too: none are held out"
+        rows.append(("validation", f"{facts['valid_pairs']:,} pairs {origin}"))
     rows.append(("command", facts["command"]))
     return ["## Data and command", "", "| | |", "|---|---|", *(f"| {k} | `{v}` |" for k, v in rows), ""]
 
@@ -117,9 +127,9 @@ def _data(facts: Mapping[str, Any]) -> list[str]:
 def _choices(reasons: Sequence[Sequence[str]]) -> list[str]:
     if not reasons:
         return []
-    rows = [f"| {key} | {value} | {_cell(why)} |" for key, value, why in reasons]
+    rows = [f"| {key} | {value} | {_escaped(why)} |" for key, value, why in reasons]
     return ["## What the autopilot chose", "", "| setting | value | because |", "|---|---|---|", *rows, ""]
 
 
-def _cell(text: str) -> str:
+def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")

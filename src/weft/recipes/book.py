@@ -1,4 +1,4 @@
-"""The recipes, by name: each is a question, data, and variants one setting apart."""
+"""The recipes, by name: each is a question, its data, and variants that differ in one setting."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from weft.recipes import makers
 from weft.recipes.makers import symbols
 from weft.recipes.spearman import PUBLISHED, beside_published
-from weft.recipes.study import Files, Options, Recipe, Study, given, made
+from weft.recipes.study import Files, Options, Recipe, Study, generated, public
 
 ELMAN = {"encoder.cell": "elman", "decoder.cell": "elman"}
 NO_ATTENTION = {"decoder.attention.score": "none"}
 SMALL = {"encoder.width": 128, "decoder.width": 128, "embed.width": 64}
 CHARACTERS = {"source.tokens": "characters", "target.tokens": "characters", "data.unseen": "unknown"}
 EXACT = {"train.select": "exact"}
-PUBLIC = "The folder that `WEFT_DATA` names must hold them; they are not part of Weft."
+PUBLIC = "They are not part of Weft: put them into the folder that the variable `WEFT_DATA` names."
 
 
 def transformer(positions: str, width: int = 128, layers: int = 2) -> dict[str, Any]:
-    """A small Transformer with one position scheme."""
+    """Return the settings of a small Transformer with one position scheme."""
     part = {"kind": "transformer", "width": width, "layers": layers, "heads": 4, "inner": 2 * width}
     sides = {f"{side}.{name}": value for side in ("encoder", "decoder") for name, value in part.items()}
     return {**sides, "embed.positions": positions, "embed.width": width, "train.rate": 0.0015}
@@ -30,26 +30,26 @@ def case() -> Recipe:
     settings = {**ELMAN, **SMALL, **CHARACTERS, **EXACT, "train.dropout": 0.0, "objective.smoothing": 0.0}
     attention = {"decoder.attention.score": "additive"}
     last = {**NO_ATTENTION, "bridge.kind": "last"}
-    data = made(makers.cased(5, 60), 20_000, 600)
+    data = generated(makers.cased(5, 60), 20_000, 600)
     ladder = {
         "last state alone": {**last, "bridge.give": "first"},
         "summary at every step": {**last, "bridge.give": "every"},
         "attention": attention,
         "attention and positions": {**attention, "embed.positions": "sinusoid"},
     }
-    places = {f"prompt at {place}": {**attention, "data.tag_at": place} for place in ("start", "end", "decoder")}
+    prompts = {f"prompt at {where}": {**attention, "data.tag_at": where} for where in ("start", "end", "decoder")}
     return Recipe(
         "case",
-        "A sentence and a prompt, `<U>` or `<L>`: write it in upper or lower case. How does an Elman network get a "
-        "long sentence through, and does it matter where the prompt stands?",
-        "Made by the recipe: 20,000 sentences of 5 to 60 characters out of invented words.",
-        "One state of fixed width must hold the whole sentence. With the last state alone no sentence of the "
-        "validation set came out right, not even short ones; with the summary at every step 3 %, all of them of at "
-        "most 10 characters. With attention 99.3 % are right, and what is lost is lost among the long ones; with "
-        "positions all are. Where the prompt stands makes no difference that is more than chance.",
+        "Write a sentence in upper or lower case, as a prompt (`<U>` or `<L>`) says. What does an Elman network need "
+        "to reproduce a long sentence, and does the position of the prompt matter?",
+        "The recipe makes 20,000 sentences of 5 to 60 characters from made-up words.",
+        "Without attention, one state of fixed width must hold the whole sentence. With the last state alone, no "
+        "validation sentence is right, not even a short one. With the summary as an input at every step, 3 % are "
+        "right, all of at most 10 characters. With attention 99.3 % are right, and the errors are in long sentences; "
+        "with positions too, all are right. The position of the prompt makes no difference beyond chance.",
         (
             Study("ladder", data, ladder, settings, "6Mtokens", tag=3),
-            Study("prompt", data, places, settings, "3Mtokens", tag=3),
+            Study("prompt", data, prompts, settings, "3Mtokens", tag=3),
         ),
     )
 
@@ -64,16 +64,15 @@ def spaces() -> Recipe:
     tests = {"twice as long": (makers.spaced(41, 80), 300)}
     return Recipe(
         "spaces",
-        "Take all spaces out of a sentence. Must the output's symbols be told one by one, or is it enough to say at "
-        "each place of the input what to write there, or nothing: a blank?",
-        "Made by the recipe: 20,000 sentences of 5 to 40 characters out of invented words; tested also on 41 to 80. "
-        "No word has the same letter twice in a row: CTC melts equal neighbours, and needs a place between them.",
-        "An encoder alone that says a letter or a blank at each place learns this in seconds, and works on inputs "
-        "twice as long as any it saw: what it says at a place hangs on what stands there. A decoder must find its "
-        "place by itself: with attention it learns the trained lengths nearly as well, with four times the "
-        "parameters, and loses its way now and then beyond them; without attention one state cannot hold the "
-        "sentence.",
-        (Study("spaces", made(makers.spaced(5, 40), 20_000, 600, tests), variants, settings, "800ktokens"),),
+        "Remove all spaces from a sentence. Is a decoder needed, or is it enough that an encoder emits a letter or a "
+        "blank at each position of the input?",
+        "The recipe makes 20,000 sentences of 5 to 40 characters from made-up words, and a test set of 41 to 80. "
+        "No word has the same letter twice in a row: CTC merges equal neighbours unless a blank is between them.",
+        "An encoder that emits a letter or a blank at each position learns this in seconds, and works on inputs twice "
+        "as long as any in training, because each output depends only on the letter at its position. A decoder has to "
+        "keep track of the position. With attention and four times the parameters, it is nearly as good on the lengths "
+        "of training, and makes some errors beyond them. Without attention one state cannot hold the sentence.",
+        (Study("spaces", generated(makers.spaced(5, 40), 20_000, 600, tests), variants, settings, "800ktokens"),),
     )
 
 
@@ -95,7 +94,7 @@ JOZEFOWICZ = {
 
 
 def ten_architectures(name: str, data: Callable[[Path], Files], column: int) -> Study:
-    """Each recurrence that was published, with the same number of parameters, beside a column of that table."""
+    """Return a comparison of the ten published cells with equal numbers of parameters, beside a published column."""
     cells = {cell: {"encoder.cell": cell, "decoder.cell": cell} for cell in PUBLISHED}
     more = beside_published(column)
     return Study(name, data, cells, JOZEFOWICZ, "600ktokens", seeds=2, match=True, also=more)
@@ -104,33 +103,32 @@ def ten_architectures(name: str, data: Callable[[Path], Files], column: int) -> 
 def arithmetic() -> Recipe:
     return Recipe(
         "arithmetic",
-        "Two numbers with distracting letters between the digits, as in `3e36d9-h1h39f94eeh43keg3c=`: which "
-        "recurrence learns to say the sum? Ten architectures at equal numbers of parameters, beside the published "
-        "column.",
-        "Made by the recipe as Jozefowicz 2015 describes it: 60,000 tasks. One network reads the task and another of "
-        "the same kind says the answer, with the last state handed over; the score is the share of characters that "
-        "are the most probable given the right ones before. Each learns from the same number of symbols.",
-        "At this small budget there are two groups: lstm-f, mut2, gru and mut3 say 43 to 47 % of the characters "
-        "right, the others 33 to 37 %. That tells how soon a network learns, not how far it would come: lstm-f, first "
-        "here, is last in the published column, which was found with far longer training and a search over settings "
-        "for each. Hence the low rank correlation. Give it `--budget 20Mtokens` to see more.",
-        (ten_architectures("arithmetic", made(makers.arithmetic, 60_000, 600), 0),),
+        "Add or subtract two numbers with distracting letters between the digits, as in `3e36d9-h1h39f94eeh43keg3c=`. "
+        "Which recurrent cell learns it best? Ten cells with equal numbers of parameters, beside published results.",
+        "The recipe makes 60,000 tasks as Jozefowicz 2015 describes them. One network reads the task and another of "
+        "the same kind writes the answer, starting from the last state of the first. The score is next-character "
+        "accuracy with teacher forcing. All cells learn from the same number of characters.",
+        "With this small budget there are two groups: lstm-f, mut2, gru and mut3 predict 43 to 47 % of the characters, "
+        "the others 33 to 37 %. That shows how fast a cell learns at first, not how good it becomes: lstm-f, first "
+        "here, is last in the published column, which comes from far longer training and a search over settings "
+        "for each cell. Hence the low rank correlation. Use `--budget 20Mtokens` to see more.",
+        (ten_architectures("arithmetic", generated(makers.arithmetic, 60_000, 600), 0),),
     )
 
 
 def xml() -> Recipe:
     return Recipe(
         "xml",
-        "Nested tags such as `<ab><cde></cde></ab>`: which recurrence remembers what is open, and how it was spelled? "
-        "Ten architectures at equal numbers of parameters, beside the published column.",
-        "Made by the recipe as Jozefowicz 2015 describes it: 20,000 documents of 12 to 240 characters. The first half "
-        "is read, the second is said; the score is next-character accuracy on the second half.",
-        "Letters of new tags cannot be known, so no score comes near 100 %. What can be known is which tag must be "
-        "closed and how it was spelled: that asks for a stack. At the recipe's small budget all stay between 31 and "
-        "34 %, below most of the published figures, and most still rise where it ends (see the picture): the order "
-        "says little, and its correlation with the published one, which was found with far longer training and a "
-        "search over settings, is low. Give it `--budget 20Mtokens` to see more.",
-        (ten_architectures("xml", made(makers.xml, 20_000, 600), 1),),
+        "Continue nested tags such as `<ab><cde></cde></ab>`. Which recurrent cell remembers which tags are open, and "
+        "how they are spelled? Ten cells with equal numbers of parameters, beside published results.",
+        "The recipe makes 20,000 documents of 12 to 240 characters as Jozefowicz 2015 describes them. The model reads "
+        "the first half and writes the second; the score is next-character accuracy on the second half.",
+        "The letters of new tags cannot be predicted, so no score comes near 100 %. What can be predicted is which tag "
+        "is closed next and how it is spelled; that needs a stack. With the recipe's small budget all cells stay "
+        "between 31 and 34 %, below most of the published figures, and most still improve when it ends (see the "
+        "picture). So the order means little, and its correlation with the published one, which comes from far longer "
+        "training and a search over settings, is low. Use `--budget 20Mtokens` to see more.",
+        (ten_architectures("xml", generated(makers.xml, 20_000, 600), 1),),
     )
 
 
@@ -139,22 +137,27 @@ def order() -> Recipe:
     words = {"source.tokens": "words", "target.tokens": "words", **EXACT, "train.batch_tokens": 1024}
     return Recipe(
         "order",
-        "`the old dog sees the shy cat` is not `the shy cat sees the old dog`. What does a Transformer make of "
-        "sentences whose meaning hangs on word order, without positions, and with each way of telling places apart?",
-        "Made by the recipe: 4,000 sentences of two nouns, two adjectives and a verb, to `sees ( old dog , shy cat )`.",
-        "Without positions the encoder sees a bag of words: it cannot know who is old, nor who sees whom, and is "
-        "right about one time in four, as chance would have it. Sinusoids, added or concatenated, and rotary solve it "
-        "at once. In the same short time alibi is nearly there, learned vectors are on the way, and the relative "
-        "bias has barely begun.",
+        "`the old dog sees the shy cat` is not `the shy cat sees the old dog`. How does a Transformer handle sentences "
+        "whose meaning depends on word order, without positions and with each position scheme?",
+        "The recipe makes 4,000 sentences of two nouns, two adjectives and a verb; the target has the form "
+        "`sees ( old dog , shy cat )`.",
+        "Without positions the encoder sees a bag of words. It cannot know who is old or who sees whom, and is right "
+        "about one time in four, which is chance. Sinusoids, added or concatenated, and rotary solve the task. In the "
+        "same short time alibi nearly solves it, learned positions solve part of it, and the relative bias has hardly "
+        "begun to learn.",
         (
             Study(
-                "order", made(makers.ordered, 4_000, 500), {s: transformer(s, 64) for s in schemes}, words, "400ktokens"
+                "order",
+                generated(makers.ordered, 4_000, 500),
+                {s: transformer(s, 64) for s in schemes},
+                words,
+                "400ktokens",
             ),
         ),
     )
 
 
-def lengths(name: str, does: str, change: Any, learns: str) -> Recipe:
+def lengths(name: str, verb: str, change: Any, learns: str) -> Recipe:
     variants: dict[str, dict[str, Any]] = {
         "lstm, no attention": {**NO_ATTENTION, "decoder.cell": "lstm", **SMALL},
         "lstm, attention": {"decoder.cell": "lstm", **SMALL},
@@ -166,11 +169,11 @@ def lengths(name: str, does: str, change: Any, learns: str) -> Recipe:
     tests = {"to 100": (symbols(1, 100, change), 400)}
     return Recipe(
         name,
-        f"{does} a string of letters. Trained on up to 20 letters and tested on up to 100: what carries over, by cell, "
-        "attention and position scheme?",
-        "Made by the recipe: 20,000 strings of 1 to 20 letters, each letter as likely as any other; tests of 1 to 100.",
+        f"{verb} a string of letters. Models are trained on up to 20 letters and tested on up to 100: which cells, "
+        "attention and position schemes generalise to longer strings?",
+        "The recipe makes 20,000 strings of 1 to 20 random letters, and test strings of 1 to 100.",
         learns,
-        (Study(name, made(symbols(1, 20, change), 20_000, 500, tests), variants, settings, "500ktokens"),),
+        (Study(name, generated(symbols(1, 20, change), 20_000, 500, tests), variants, settings, "500ktokens"),),
     )
 
 
@@ -182,24 +185,24 @@ def exposure() -> Recipe:
         "free running": {"feeding.kind": "own"},
         "teacher, token dropout": {"feeding.token_dropout": 0.1},
     }
-    g2p = given("g2p_sigmorphon2020/data/train/gre_train.tsv", "g2p_sigmorphon2020/data/dev/gre_dev.tsv")
+    g2p = public("g2p_sigmorphon2020/data/train/gre_train.tsv", "g2p_sigmorphon2020/data/dev/gre_dev.tsv")
     size = {"encoder.width": 128, "decoder.width": 128, "embed.width": 128}
     spoken = {**size, **EXACT, "source.tokens": "characters", "target.tokens": "words", "train.dropout": 0.05}
     return Recipe(
         "exposure",
-        "In training the decoder reads the right symbols, in use its own. Does it pay to let it read its own output "
-        "while it learns: by a coin per symbol whose odds change over training time, or altogether?",
+        "In training the decoder reads the correct symbols, in prediction its own. Does it help to let it read its own "
+        "output in training, sometimes (scheduled sampling) or always (free running)?",
         "Greek words to phones, gre_train.tsv and gre_dev.tsv of github.com/sigmorphon/2020, task 1 (from WikiPron, "
         "CC BY-SA 3.0), in g2p_sigmorphon2020/data/train and dev. "
-        f"{PUBLIC} And made by the recipe: 8,000 strings of 10 to 40 digits, spoken with equal ones taken together.",
-        "With these budgets it does not pay. On words, teacher forcing (66 %), with some symbols hidden (66 %) and "
-        "linearly scheduled sampling (65 %) are not apart beyond chance, while the inverse sigmoid has 58 % and free "
-        "running 46 %. On the long outputs teacher forcing is ahead of all (87 %; scheduled 80 and 60 %), and free "
-        "running has learned nothing: it reads its own mistakes from the start. What must first say its own output "
-        "also takes twice the time for as many symbols.",
+        f"{PUBLIC} The recipe also makes 8,000 strings of 10 to 40 digits, to be written as words with runs counted.",
+        "With these budgets it does not help. On words, teacher forcing (66 %), teacher forcing with token dropout "
+        "(66 %) and linear scheduled sampling (65 %) differ by no more than chance; the inverse sigmoid schedule has "
+        "58 % and free running 46 %. On the long outputs teacher forcing is ahead of all (87 %; scheduled sampling 80 "
+        "and 60 %), and free running learns nothing, because it reads its own errors from the start. Reading its own "
+        "output also takes twice the time for the same number of symbols.",
         (
             Study("g2p", g2p, kinds, {**size, **EXACT}, "600ktokens"),
-            Study("spoken", made(makers.spelled(10, 40), 8_000, 400), kinds, spoken, "1500ktokens"),
+            Study("spoken", generated(makers.spelled(10, 40), 8_000, 400), kinds, spoken, "1500ktokens"),
         ),
     )
 
@@ -219,23 +222,23 @@ def bottleneck() -> Recipe:
         f"{side}.{key}": value for side in ("source", "target") for key, value in (("tokens", "bpe"), ("size", 3000))
     }
     settings = {"encoder.kind": "recurrent", "decoder.kind": "recurrent", "train.select": "bleu", **pieces}
-    data = given("tatoeba_en_fr/train.tsv", "tatoeba_en_fr/dev.tsv")
+    data = public("tatoeba_en_fr/train.tsv", "tatoeba_en_fr/dev.tsv")
     return Recipe(
         "bottleneck",
-        "English to French with a GRU: what does the one state between encoder and decoder cost as sentences grow, "
-        "and what do reading backwards, reading both ways, and attention give back?",
+        "English to French with a GRU: how much does a single state between encoder and decoder cost as sentences "
+        "grow, and how much do reversed sources, a bidirectional encoder and attention recover?",
         "160,379 short sentences of Tatoeba (CC BY 2.0 FR; fra-eng of manythings.org/anki, English and French in two "
         f"columns), in tatoeba_en_fr/train.tsv, and 1,752 others in dev.tsv. {PUBLIC}",
-        "After a million target symbols nothing is learned well yet, but the order is clear. Through one state, read "
-        "forwards, next to nothing comes (1.2 BLEU); reading backwards (Sutskever 2014) and reading both ways help "
-        "alike (4.1 and 4.0); attention gives 11.7, with both ways 13.1. Without attention BLEU falls from eight "
-        "words on; with it the curve stays level to twelve. Beyond that there are too few pairs to say.",
+        "After a million target symbols no model is good yet, but the order is clear. With a single state and a "
+        "forward encoder the score is 1.2 BLEU. Reversed sources (Sutskever 2014) and a bidirectional encoder help "
+        "equally (4.1 and 4.0). Attention gives 11.7, and 13.1 with a bidirectional encoder. Without attention BLEU "
+        "falls from eight words on; with it the curve stays level up to twelve. Beyond that there are too few pairs.",
         (Study("bottleneck", data, variants, {**settings, "encoder.cell": "gru", "decoder.cell": "gru"}, "1Mtokens"),),
     )
 
 
 def _lookup(folder: Path, options: Options) -> list[str]:
-    from weft.recipes import lookup  # torch, which a list of recipes need not wait for
+    from weft.recipes import lookup  # loads torch, which `weft recipe list` does not need
 
     return lookup.run(folder, options)
 
@@ -247,15 +250,15 @@ RECIPES: dict[str, Recipe] = {
         spaces(),
         Recipe(
             "lookup",
-            "Attention is a dictionary that can be learned. Of the ways to look up, exact, nearest and soft, which "
-            "learn, and what gradients reach query, key and value?",
-            "Made by the recipe: each of 24 words has to be answered with another one.",
-            "Exact match gives no gradient at all and stays at chance. Nearest match gives one to the values only: a "
-            "query can never move to another entry, and words that fall on the same entry share its answer for good, "
-            "so half are right. Straight-through and sparsemax reach all three, but what has no weight is not pulled: "
-            "they come further and get stuck. Soft lookup pulls at everything and learns nearly all, by inner "
-            "product slower than by rbf; by cosine the weights stay almost even (the largest is 0.09), and the values "
-            "learn to be read off the mixture.",
+            "Attention is a dictionary that can be learned. Which ways of looking up (exact, nearest, soft) can be "
+            "learned, and which gradients reach query, key and value?",
+            "The recipe makes a dictionary of 24 words, in which the answer to each word is another word.",
+            "Exact match gives no gradient and stays at chance. Nearest match gives a gradient to the values only: a "
+            "query never moves to another entry, and words that share an entry share its answer, so half are right. "
+            "Straight-through and sparsemax give a gradient to all three, but none to entries without weight: they "
+            "learn more and then get stuck. Soft lookup gives a gradient to every entry and learns nearly all "
+            "answers, more slowly by inner product than by rbf. By cosine the weights stay almost equal (the largest "
+            "is 0.09), and the answer is read from the mixture of values.",
             by_hand=_lookup,
         ),
         arithmetic(),
@@ -265,30 +268,30 @@ RECIPES: dict[str, Recipe] = {
             "copy",
             "Copy",
             str,
-            "In half a million symbols the recurrences with attention learn it (elman 95.8 %, lstm 88.8 %, gru 81.0 "
-            "%), and a Transformer with sinusoids nearly (73.8 %); rotary is on its way (24 %), and relative and "
-            "alibi, which know distances and no places, have barely begun. One state alone holds a few letters. "
-            "Little carries over: of 21 to 30 letters, elman with attention copies 16 % and lstm 7 %; of more than 30 "
-            "nothing copies any.",
+            "After half a million symbols, recurrent models with attention learn it (elman 95.8 %, lstm 88.8 %, gru "
+            "81.0 %), and a Transformer with sinusoids nearly (73.8 %). Rotary learns part of it (24 %); relative and "
+            "alibi, which know distances but not positions, have hardly begun. A single state without attention holds "
+            "a few letters. Little generalises: of strings of 21 to 30 letters, elman with attention copies 16 % and "
+            "lstm 7 %; no model copies any of more than 30.",
         ),
         lengths(
             "reverse",
             "Reverse",
             lambda text: text[::-1],
-            "With attention gru reverses 98.4 %, lstm 92.0 % and elman 77.2 % of the trained lengths after half a "
-            "million symbols. Of the Transformers rotary, which was behind sinusoids at copying, is well ahead of "
-            "them here (61 and 14 %). One state alone does not reverse better than it copies (8 and 11 %). Beyond 20 "
-            "letters nearly nothing carries over: gru gets 7 % of 21 to 30 letters right, and nothing any beyond 30.",
+            "After half a million symbols, gru with attention reverses 98.4 %, lstm 92.0 % and elman 77.2 % of the "
+            "lengths in training. Among the Transformers rotary, which is behind sinusoids at copying, is well ahead "
+            "of them here (61 and 14 %). A single state without attention reverses no better than it copies (8 and "
+            "11 %). Almost nothing generalises beyond 20 letters: gru reverses 7 % of strings of 21 to 30 letters, "
+            "and no model any beyond 30.",
         ),
         lengths(
             "sort",
             "Sort",
             lambda text: "".join(sorted(text)),
-            "Where a letter stands does not matter for sorting, only how often it comes: so the Transformers, "
-            "whatever their positions, learn it far sooner than copying (65 to 78 % after half a million symbols), "
-            "relative and alibi among them. lstm with attention is ahead (83 %), one state alone has nothing right. "
-            "Little carries over to longer inputs: of all lengths to 100, a fifth of which were trained, 14 to 19 % "
-            "are right.",
+            "Sorting depends on how often each letter occurs, not on its position. So the Transformers learn it far "
+            "faster than copying, with every position scheme (65 to 78 % after half a million symbols). lstm with "
+            "attention is ahead (83 %); a single state without attention gets nothing right. Little generalises to "
+            "longer strings: of all lengths up to 100, of which a fifth are in training, 14 to 19 % are right.",
         ),
         exposure(),
         bottleneck(),

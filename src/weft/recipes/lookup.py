@@ -1,7 +1,7 @@
-"""Attention as a differentiable dictionary: which ways of looking up can be learned, and what gradients reach.
+"""Attention as a differentiable dictionary: which ways of looking up can be learned, and which gradients they give.
 
-Some words have to be answered with the values of others: word i asks, key p(i) has the answer. The vectors of queries,
-keys and values are learned from right answers alone.
+The answer to word i is the value of entry p(i), p a random permutation. The vectors of queries, keys and values are
+learned from right answers alone.
 """
 
 # B words · D width · S entries
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from weft.nn.assemble import SCORES, WEIGHERS
 from weft.recipes.study import Options
 
 WORDS, WIDTH, STEPS = 24, 16, 400
-WAYS = {
+LOOKUPS = {  # the attention score and the weigher of each
     "exact": ("rbf", "exact"),
     "nearest (inner product)": ("dot", "nearest"),
     "nearest (rbf)": ("rbf", "nearest"),
@@ -40,8 +41,8 @@ class Dictionary(nn.Module):
         self.read = nn.Linear(WIDTH, WORDS)
 
     def weights(self) -> Tensor:
-        found: Tensor = self.weigh(self.score(self.query[None], self.score.keys(self.key[None])))
-        return found[0]  # (B, S)
+        weights: Tensor = self.weigh(self.score(self.query[None], self.score.keys(self.key[None])))
+        return weights[0]  # (B, S)
 
     def forward(self) -> Tensor:
         out: Tensor = self.read(self.weights() @ self.value)
@@ -50,7 +51,7 @@ class Dictionary(nn.Module):
 
 @dataclass(frozen=True)
 class Learned:
-    """What came of one way: the share of right answers, and the mean gradient that reached each part at the start."""
+    """Results of one lookup: share of right answers, mean largest weight, gradients of the first update, curve."""
 
     right: float
     sharp: float
@@ -59,43 +60,45 @@ class Learned:
 
 
 def learn(score: str, weigh: str, steps: int, seed: int = 1) -> Learned:
-    """Word i must be answered with word p(i), p a random permutation."""
+    """Train one lookup; the answer to word i is word p(i), p a random permutation."""
     torch.manual_seed(seed)
-    model, wanted = Dictionary(score, weigh), torch.randperm(WORDS)
+    model, answers = Dictionary(score, weigh), torch.randperm(WORDS)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     curve, gradients = [], {}
     for step in range(steps):
         logits = model()
-        loss = nn.functional.cross_entropy(logits, wanted)
+        loss = nn.functional.cross_entropy(logits, answers)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         if step == 0:
             gradients = {
-                name: _size(part) for name, part in model.named_parameters() if name in ("query", "key", "value")
+                name: _gradient_norm(part)
+                for name, part in model.named_parameters()
+                if name in ("query", "key", "value")
             }
         optimiser.step()
-        curve.append(float((logits.argmax(-1) == wanted).float().mean()))
+        curve.append(float((logits.argmax(-1) == answers).float().mean()))
     with torch.no_grad():
-        right = float((model().argmax(-1) == wanted).float().mean())
+        right = float((model().argmax(-1) == answers).float().mean())
         sharp = float(model.weights().amax(-1).mean())
     return Learned(right, sharp, gradients, curve)
 
 
-def _size(part: Tensor) -> float:
+def _gradient_norm(part: Tensor) -> float:
     return 0.0 if part.grad is None else float(part.grad.norm())
 
 
 def run(folder: Path, options: Options) -> list[str]:
-    """Every way with its seeds; the page's lines."""
+    """Train every lookup with every seed, draw the curves, and return the page's lines."""
     folder.mkdir(parents=True, exist_ok=True)
     steps, seeds = options.steps or STEPS, range(1, (options.seeds or 5) + 1)
-    found = {name: [learn(*way, steps, seed) for seed in seeds] for name, way in WAYS.items()}
-    draw(found, folder / "lookup.png")
+    learned = {name: [learn(*lookup, steps, seed) for seed in seeds] for name, lookup in LOOKUPS.items()}
+    draw(learned, folder / "lookup.png")
     rows = []
-    for name, each in found.items():
-        mean = [sum(one.gradients[part] for one in each) / len(each) for part in ("query", "key", "value")]
-        right, sharp = (sum(values) / len(each) for values in zip(*((one.right, one.sharp) for one in each)))
-        rows.append(f"| {name} | {100 * right:.1f} | {sharp:.2f} | " + " | ".join(f"{m:.4f}" for m in mean) + " |")
+    for name, runs in learned.items():
+        gradients = [fmean(run.gradients[part] for run in runs) for part in ("query", "key", "value")]
+        figures = f"{100 * fmean(run.right for run in runs):.1f} | {fmean(run.sharp for run in runs):.2f}"
+        rows.append(f"| {name} | {figures} | " + " | ".join(f"{gradient:.4f}" for gradient in gradients) + " |")
     return [
         f"{WORDS} words, {steps} updates, the mean of {len(seeds)} seeds. Gradients are those of the first update.",
         "",
@@ -103,12 +106,13 @@ def run(folder: Path, options: Options) -> list[str]:
         "|---|---:|---:|---:|---:|---:|",
         *rows,
         "",
-        "![right answers while learning](lookup.png)",
+        "![right answers during training](lookup.png)",
         "",
     ]
 
 
-def draw(found: dict[str, list[Learned]], path: Path) -> None:
+def draw(learned: dict[str, list[Learned]], path: Path) -> None:
+    """Draw the share of right answers during training, the mean over seeds."""
     import numpy as np
     from matplotlib.figure import Figure
 
@@ -116,9 +120,9 @@ def draw(found: dict[str, list[Learned]], path: Path) -> None:
 
     figure = Figure(figsize=(9, 4.8), dpi=110, layout="constrained")
     axes = figure.subplots()
-    for place, (name, each) in enumerate(found.items()):
-        mean = 100 * np.mean([one.curve for one in each], axis=0)
-        axes.plot(mean, label=name, color=COLOURS[place % len(COLOURS)], linewidth=1.8)
+    for index, (name, runs) in enumerate(learned.items()):
+        mean = 100 * np.mean([run.curve for run in runs], axis=0)
+        axes.plot(mean, label=name, color=COLOURS[index % len(COLOURS)], linewidth=1.8)
     axes.set(
         xlabel="update", ylabel="answers right (%)", ylim=(0, 102), title="A dictionary that learns by its answers"
     )

@@ -1,6 +1,4 @@
-"""Pairs for the recipes, made from nothing by a seed."""
-
-# Every maker draws from its own random generator, so that the pairs depend on the seed alone.
+"""Pairs for the recipes, drawn by a seeded random generator."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ ONSETS, VOWELS, CODAS = (
 
 
 def distinct(draw: Draw, count: int, seed: int, avoid: frozenset[str] = frozenset()) -> list[Pair]:
-    """`count` pairs with different sources (tag counted), none of them in `avoid`."""
+    """Return `count` pairs with different sources (and tags), none of them in `avoid`."""
     return list(islice(_fresh(draw, random.Random(seed), avoid), count))
 
 
@@ -38,18 +36,18 @@ def key(pair: Pair) -> str:
 
 
 def word(rng: random.Random) -> str:
-    """One to three syllables, no letter twice in a row."""
+    """Return a word of one to three syllables, no letter twice in a row."""
     while True:
-        made = "".join(
+        letters = "".join(
             rng.choice(ONSETS) + rng.choice(VOWELS) + (rng.choice(CODAS) if rng.random() < 0.4 else "")
             for _ in range(rng.randint(1, 3))
         )
-        if all(a != b for a, b in pairwise(made)):
-            return made
+        if all(a != b for a, b in pairwise(letters)):
+            return letters
 
 
 def sentence(rng: random.Random, shortest: int, longest: int) -> str:
-    """Words up to a length drawn between the two."""
+    """Return words of a total length drawn between the two."""
     length, words = rng.randint(shortest, longest), [word(rng)]
     while len(" ".join(words)) < length:
         words.append(word(rng))
@@ -57,7 +55,7 @@ def sentence(rng: random.Random, shortest: int, longest: int) -> str:
 
 
 def cased(shortest: int, longest: int) -> Draw:
-    """A sentence with capitals here and there, and a prompt: to upper or to lower case."""
+    """Draw a sentence with random capitals, and a prompt: write it in upper or in lower case."""
 
     def draw(rng: random.Random) -> Pair:
         mixed = "".join(c.upper() if rng.random() < 0.3 else c for c in sentence(rng, shortest, longest))
@@ -68,7 +66,7 @@ def cased(shortest: int, longest: int) -> Draw:
 
 
 def spaced(shortest: int, longest: int) -> Draw:
-    """A sentence, and the same without its spaces."""
+    """Draw a sentence; the target is the same without its spaces."""
 
     def draw(rng: random.Random) -> Pair:
         text = sentence(rng, shortest, longest)
@@ -78,7 +76,7 @@ def spaced(shortest: int, longest: int) -> Draw:
 
 
 def symbols(shortest: int, longest: int, change: Callable[[str], str]) -> Draw:
-    """A string of letters, and what `change` makes of it."""
+    """Draw a string of letters; the target is what `change` makes of it."""
 
     def draw(rng: random.Random) -> Pair:
         text = "".join(rng.choice(LETTERS) for _ in range(rng.randint(shortest, longest)))
@@ -88,16 +86,16 @@ def symbols(shortest: int, longest: int, change: Callable[[str], str]) -> Draw:
 
 
 def arithmetic(rng: random.Random) -> Pair:
-    """Two numbers of up to 8 digits, either sign, + or −, with distracting letters between (Jozefowicz 2015)."""
+    """Draw a sum or difference of two numbers of up to 8 digits, with distracting letters between (Jozefowicz 2015)."""
     first, second = (rng.choice((-1, 1)) * rng.randrange(10 ** rng.randint(1, 8)) for _ in range(2))
     plus = rng.random() < 0.5
-    asked = f"{first}{'+' if plus else '-'}{second}"
-    letters = "".join(c + "".join(rng.choice(LETTERS) for _ in range(rng.randint(0, 2))) for c in asked)
+    task = f"{first}{'+' if plus else '-'}{second}"
+    letters = "".join(c + "".join(rng.choice(LETTERS) for _ in range(rng.randint(0, 2))) for c in task)
     return Pair(f"{letters}=", f"{first + second if plus else first - second}.")
 
 
 def xml(rng: random.Random) -> Pair:
-    """The first and the second half of nested tags of 2–10 letters (Jozefowicz 2015)."""
+    """Draw nested tags of 2–10 letters; the source is their first half, the target the second (Jozefowicz 2015)."""
     while True:
         text = _tags(rng)
         if 12 <= len(text) <= 240:
@@ -106,37 +104,37 @@ def xml(rng: random.Random) -> Pair:
 
 
 def _tags(rng: random.Random) -> str:
-    """With probability ½, or after 50 steps, the innermost open tag is closed (or all ends), else one is opened."""
+    """Draw tags: with probability ½, or after 50 steps, close the innermost open tag (or end), else open another."""
     open_: list[str] = []
-    made: list[str] = []
+    tags: list[str] = []
     for step in range(200):
         if rng.random() < 0.5 or step >= 50:
             if not open_:
                 break
-            made.append(f"</{open_.pop()}>")
+            tags.append(f"</{open_.pop()}>")
         else:
             open_.append("".join(rng.choice(LETTERS) for _ in range(rng.randint(2, 10))))
-            made.append(f"<{open_[-1]}>")
-    return "".join(made)
+            tags.append(f"<{open_[-1]}>")
+    return "".join(tags)
 
 
 NOUNS = ["dog", "cat", "fox", "owl", "bear", "wolf", "goat", "duck", "crow", "hare", "mole", "toad", "swan", "lion"]
 VERBS = ["sees", "hears", "bites", "helps", "finds", "leads", "calls", "fears"]
-QUALITIES = ["old", "young", "quick", "slow", "tall", "small", "brave", "shy"]
+ADJECTIVES = ["old", "young", "quick", "slow", "tall", "small", "brave", "shy"]
 
 
 def ordered(rng: random.Random) -> Pair:
-    """Who does what to whom: the same words in another order mean something else."""
+    """Draw a sentence about who does what to whom: another order of the same words has another target."""
     who, whom = rng.sample(NOUNS, 2)
-    one, two = rng.sample(QUALITIES, 2)
+    first, second = rng.sample(ADJECTIVES, 2)
     verb = rng.choice(VERBS)
-    return Pair(f"the {one} {who} {verb} the {two} {whom}", f"{verb} ( {one} {who} , {two} {whom} )")
+    return Pair(f"the {first} {who} {verb} the {second} {whom}", f"{verb} ( {first} {who} , {second} {whom} )")
 
 
 def spelled(shortest: int, longest: int) -> Draw:
-    """Digits, and how they are spoken: long outputs from short inputs, in which a slip has consequences.
+    """Draw digits; the target is how they are read aloud: long outputs, in which an early error has consequences.
 
-    Runs of the same digit are spoken together: `77720` is `three seven two zero`.
+    Runs of the same digit are counted: `77720` is `three seven two zero`.
     """
     names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
@@ -152,6 +150,6 @@ def _runs(digits: str, names: list[str]) -> Iterator[str]:
     for digit, run in groupby(digits):
         left = len(list(run))
         while left:
-            some = min(left, 9)  # a longer run is spoken in pieces
-            left -= some
-            yield f"{names[some]} {names[int(digit)]}" if some > 1 else names[int(digit)]
+            count = min(left, 9)  # a longer run is read in parts
+            left -= count
+            yield f"{names[count]} {names[int(digit)]}" if count > 1 else names[int(digit)]

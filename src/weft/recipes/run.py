@@ -1,4 +1,4 @@
-"""Running a recipe: its studies one after the other, and a page that shows what came of them."""
+"""Run a recipe: its studies one after the other, and a page with their results."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from weft.recipes.study import Options, Recipe, Study
 from weft.runs.folder import RunFolder, refuse_other_files
 
 PAGE = "README.md"
-AS_IT_IS = "This was seen with the recipe's own budget and seeds; the figures above were made with others."
+OTHER_SETTINGS = (
+    "These conclusions are from the recipe's own budget and seeds; the figures above are from the flags given above."
+)
 
 
 def find(name: str) -> Recipe:
     if name not in RECIPES:
-        raise UserError(
-            f"there is no recipe {name!r}; {did_you_mean(name, list(RECIPES))}", name, "see `weft recipe list`"
-        )
+        raise UserError(f"there is no recipe {name!r}; {did_you_mean(name, RECIPES)}", name, "see `weft recipe list`")
     return RECIPES[name]
 
 
 def run(recipe: Recipe, folder: Path, options: Options) -> Path:
-    """Every study (those that ended are not made again), and README.md; the page's path."""
+    """Run every study that is not done yet, write README.md, and return its path."""
     command = f"    weft recipe run {recipe.name}{options.flags}"
     lines = [_title(recipe), "", recipe.question, "", command, "", recipe.about, ""]
     if recipe.by_hand is not None and options.budget is not None:
-        what, todo = "this recipe trains no runs, and has no budget of its own", "leave it out, or give --steps"
+        what, todo = "this recipe trains no runs and has no budget", "leave --budget out, or give --steps"
         raise UserError(what, f"--budget {options.budget}", todo)
     _check_folder(recipe, folder)
     if recipe.by_hand is not None:
         lines += recipe.by_hand(folder, options)
     for study in recipe.studies:
         title = [f"## {study.name.capitalize()}", ""] if len(recipe.studies) > 1 else []
-        lines += [*title, *_shown(study, study.run(folder, options))]
-    lines += ["## What one learns", "", *([AS_IT_IS, ""] if options.flags else []), recipe.learns, ""]
+        lines += [*title, *_section(study, study.run(folder, options))]
+    lines += ["## Conclusions", "", *([OTHER_SETTINGS, ""] if options.flags else []), recipe.learns, ""]
     RunFolder(folder).write(PAGE, "\n".join(lines))
     return folder / PAGE
 
@@ -47,18 +47,18 @@ def _title(recipe: Recipe) -> str:
 
 
 def _check_folder(recipe: Recipe, folder: Path) -> None:
-    """Nothing but what the recipe wrote before is written over."""
+    """Refuse a folder with files that this recipe did not write."""
     page = folder / PAGE
-    theirs = page.is_file() and page.read_text(encoding="utf-8", errors="replace").split("\n")[0] != _title(recipe)
-    own = {"data", f"{recipe.name}.png", *(study.name for study in recipe.studies)}
-    refuse_other_files(folder, own if theirs else own | {PAGE})
+    is_other = page.is_file() and page.read_text(encoding="utf-8", errors="replace").split("\n")[0] != _title(recipe)
+    written = {"data", f"{recipe.name}.png", *(study.name for study in recipe.studies)}
+    refuse_other_files(folder, written if is_other else written | {PAGE})
 
 
-def _shown(study: Study, compared: Compared) -> list[str]:
-    """A study's table and pictures."""
+def _section(study: Study, compared: Compared) -> list[str]:
+    """Return a study's table and pictures, in Markdown."""
     lengths = max(len(result.valid.lengths) for result in compared.results if result.valid)
     pictures = sorted(path.name for path in compared.path.glob("score-*.png"))
-    if lengths == 1:  # there is nothing to see by length
+    if lengths == 1:  # one class of lengths shows nothing
         pictures.remove("score-length.png")
     return [
         *markdown(*compared.table()),

@@ -1,4 +1,4 @@
-"""What a recipe is: a question, some data, and variants that are trained alike and compared."""
+"""What a recipe is: a question, its data, and variants that are trained under equal conditions and compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Files:
-    """Where a study's pairs are."""
+    """The files of a study."""
 
     train: str
     valid: str | None = None
@@ -31,7 +31,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line changes: instead of the study's own budget and seeds."""
+    """What the command line sets in place of the study's budget and seeds."""
 
     budget: str | None = None
     steps: int | None = None
@@ -41,9 +41,9 @@ class Options:
 
     @property
     def flags(self) -> str:
-        """What was asked for other than the recipe's own, as it is typed; empty where nothing was."""
-        asked = {"--budget": self.budget, "--steps": self.steps, "--seeds": self.seeds}
-        return "".join(f" {flag} {value}" for flag, value in asked.items() if value is not None)
+        """The flags that change the recipe, as they are typed; empty if there are none."""
+        values = {"--budget": self.budget, "--steps": self.steps, "--seeds": self.seeds}
+        return "".join(f" {flag} {value}" for flag, value in values.items() if value is not None)
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Study:
     also: Callable[[Compared], list[str]] | None = None  # more lines for the page, in Markdown
 
     def run(self, folder: Path, options: Options) -> Compared:
-        """Into FOLDER/NAME, with its data in FOLDER/data/NAME."""
-        from weft.compare.compare import compare  # torch, which a list of recipes need not wait for
+        """Compare the variants in FOLDER/NAME, with the data in FOLDER/data/NAME."""
+        from weft.compare.compare import compare  # loads torch, which `weft recipe list` does not need
 
         files = self.data(folder / "data" / self.name)
         by_steps = options.steps is not None
@@ -83,16 +83,16 @@ class Study:
         )
 
 
-def made(
+def generated(
     draw: Draw, train: int, valid: int = 500, tests: Mapping[str, tuple[Draw, int]] | None = None, seed: int = 1
 ) -> Callable[[Path], Files]:
-    """Data from a maker: distinct sources, and no validation or test source among those of training."""
+    """Return data that a maker draws: distinct sources, and no validation or test source among those of training."""
 
     def write(folder: Path) -> Files:
         folder.mkdir(parents=True, exist_ok=True)
-        learnt = distinct(draw, train, seed)
-        known = frozenset(key(pair) for pair in learnt)
-        parts: dict[str, Sequence[Pair]] = {"train": learnt, "valid": distinct(draw, valid, seed + 1, known)}
+        training = distinct(draw, train, seed)
+        known = frozenset(key(pair) for pair in training)
+        parts: dict[str, Sequence[Pair]] = {"train": training, "valid": distinct(draw, valid, seed + 1, known)}
         for name, (other, count) in (tests or {}).items():
             parts[name] = distinct(other, count, seed + 2, known)
         files = {name: folder / f"{name.replace(' ', '-')}.tsv" for name in parts}
@@ -104,22 +104,22 @@ def made(
     return write
 
 
-def given(train: str, valid: str | None = None) -> Callable[[Path], Files]:
-    """A public set in the folder that the variable WEFT_DATA names."""
+def public(train: str, valid: str | None = None) -> Callable[[Path], Files]:
+    """Return a public data set in the folder that the variable WEFT_DATA names."""
 
     def find(folder: Path) -> Files:
         home = os.environ.get("WEFT_DATA")
         if not home:
             raise UserError(
-                f"this recipe reads {train} from a folder of public data, and WEFT_DATA is not set",
+                f"this recipe reads {train} from the folder of public data, and WEFT_DATA is not set",
                 "WEFT_DATA",
-                "set WEFT_DATA to the folder that holds it (docs/recipes says where the data come from)",
+                "set WEFT_DATA to the folder that holds the file (docs/recipes says where to get it)",
             )
         paths = [Path(home) / name for name in (train, valid) if name]
         for path in paths:
             if not path.exists():
                 todo = "get the data (docs/recipes says where), or set WEFT_DATA to the folder that holds them"
-                raise UserError("the data of this recipe are not there", str(path), todo)
+                raise UserError("the data of this recipe are missing", str(path), todo)
         return Files(str(paths[0]), str(paths[1]) if valid else None)
 
     return find
@@ -127,11 +127,11 @@ def given(train: str, valid: str | None = None) -> Callable[[Path], Files]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A named experiment. `learns` is what one sees in its results; `about` says where the data come from."""
+    """A named experiment. `about` says where the data come from; `learns` is what the results show."""
 
     name: str
     question: str
     about: str
     learns: str
     studies: tuple[Study, ...] = ()
-    by_hand: Callable[[Path, Options], list[str]] | None = None  # an experiment that is no comparison of runs
+    by_hand: Callable[[Path, Options], list[str]] | None = None  # an experiment that compares no runs
