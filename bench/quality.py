@@ -40,7 +40,7 @@ no such help. *wer* is the share of words with any error, *exact* its opposite, 
 cased.
 
 Made by `python bench/quality.py` (`make quality`), which adds what is missing to `bench/quality.jsonl`; a set whose row
-is missing has not been measured yet. What helped and what did not is in `LOG.md`.
+is missing has not been measured yet. What helped and what did not is in [the log](LOG.md).
 
 """
 
