@@ -23,7 +23,7 @@ DATA = ("multi30k", "g2p_sigmorphon2020")
 MODELS = BENCH.parent / ".bench/models"
 QUICK_FOLDER = BENCH.parent / ".bench/quick"
 QUESTIONS = (  # in order: decoding needs the models that ten_minutes trains
-    "corpus", "peers", "cells", "startup", "training", "words", "ten_minutes", "decoding", "ideas", "costs",
+    "corpus", "peers", "cells", "startup", "training", "words", "ten_minutes", "decoding", "costs",
     "page",
 )  # fmt: skip
 QUICK: dict[str, list[str]] = {
@@ -33,7 +33,6 @@ QUICK: dict[str, list[str]] = {
     "words": ["--quick"],
     "ten_minutes": ["--minutes", "0.75", "--models", "lstm", "--lines", "100"],
     "decoding": ["--quick", "--only", "lstm"],
-    "ideas": ["--windows", "3", "--rounds", "0"],
     "costs": ["--quick", "--pictures", str(QUICK_FOLDER / "performance")],
     "page": ["--out", str(QUICK_FOLDER / "performance.md")],
 }

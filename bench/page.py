@@ -2,8 +2,8 @@
 
     python bench/page.py [--out docs/performance.md]
 
-Every question is a section; one without results says so. The goals that ratios are held against are those of issue 5.
-The pictures of the costs are drawn by bench/costs.py while it measures.
+Every question is a section; one without results says so. The pictures of the costs are drawn by bench/costs.py while it
+measures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import timing
 from figures import Line, draw_bars, newest, number, peer_only, ratio, shown, spread, table, told, when
-from goals import OPERATIONS, Goal, bleu_goals, decoding_goals, goals_table, limit_share, training_goals
+from summary import OPERATIONS, limit_share, summary
 
 PAGE = Path(__file__).parent.parent / "docs/performance.md"
 NOTHING = "Not measured yet."
@@ -29,34 +29,27 @@ NOTHING = "Not measured yet."
 # the questions --------------------------------------------------------------------------------------------------------
 
 
-def cells(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+def cells(lines: list[Line], folder: Path) -> str:
     found = newest(lines, "cells", "width", "batch", "cell")
     if not found:
-        return NOTHING, []
-    text, goals = [when(found.values())], []
+        return NOTHING
+    text = [when(found.values())]
     for width, batch in dict.fromkeys((w, b) for w, b, _ in found):
-        times = {cell: line["seconds"] for (w, b, cell), line in found.items() if (w, b) == (width, batch)}
         rows = []
-        for cell, seconds in times.items():
-            each = [told(ratio(seconds.get(job), seconds["products"]), ".2f") for job in ("weft", "plain", "torch")]
-            rows.append([cell, told(seconds["products"] * 1e3, ".1f"), *each])
-        heads = [f"width {width}, batch {batch}", "products, ms", "Weft, ×", "plain torch, ×", "torch's own, ×"]
-        text.append(table(heads, rows))
-        slowest = max(times, key=lambda cell: times[cell]["weft"] / times[cell]["products"])
-        worst = times[slowest]["weft"] / times[slowest]["products"]
-        asked, beyond = (1.2, 1.1) if width == 512 else (None, 1.1)
-        what = f"the slowest cell ({slowest}), width {width}, against its products"
-        goals.append(Goal(what, worst, asked, beyond, most=True))
-        if width == 128 and "lstm" in times:
-            own = ratio(times["lstm"]["weft"], times["lstm"].get("torch"))
-            goals.append(Goal("lstm, width 128, against torch.nn.LSTM", own, None, 1.0, most=True))
-    return "\n\n".join(text), goals
+        for (w, b, cell), line in found.items():
+            if (w, b) == (width, batch):
+                seconds = line["seconds"]
+                each = [told(ratio(seconds.get(job), seconds["products"]), ".2f") for job in ("weft", "plain", "torch")]
+                rows.append([cell, told(seconds["products"] * 1e3, ".1f"), *each])
+        headings = [f"width {width}, batch {batch}", "products, ms", "Weft, ×", "plain torch, ×", "torch's own, ×"]
+        text.append(table(headings, rows))
+    return "\n\n".join(text)
 
 
-def training(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+def training(lines: list[Line], folder: Path) -> str:
     found = newest(lines, "training", "model", "system")
     if not found:
-        return NOTHING, training_goals(found)
+        return NOTHING
     rows, bars = [], {}
     for (model, system), line in found.items():
         speed = number(line, "tokens_per_second")
@@ -79,35 +72,27 @@ def training(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     draw_bars(bars, "target tokens a second", folder / "training.png")
     heads = ["model", "toolkit", "target tokens/s", "spread", "Weft is, ×", "of the matrix limit", "peak memory, MB"]
     text = [when(found.values()), table(heads, rows, left=2), "![training tokens a second](performance/training.png)"]
-    return "\n\n".join(text), training_goals(found)
+    return "\n\n".join(text)
 
 
-def words(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+def words(lines: list[Line], folder: Path) -> str:
     found = newest(lines, "words", "language", "width", "system")
-
-    def ahead(language: str, width: int, system: str) -> float | None:
-        return ratio(*(number(found.get((language, width, name)), "pairs_per_second") for name in ("weft", system)))
-
-    goals = [
-        Goal(f"words ({language}), width 256, against yoyodyne", ahead(language, 256, "yoyodyne"), 3.0, 5.0)
-        for language in dict.fromkeys(key[0] for key in found) or ["hin"]
-    ]
     if not found:
-        return NOTHING, goals
+        return NOTHING
     rows = []
-    for key, line in found.items():
+    for (language, width, system), line in found.items():
+        speeds = (number(found.get((language, width, name)), "pairs_per_second") for name in ("weft", system))
         pairs, memory = (told(number(line, field)) for field in ("pairs_per_second", "peak_megabytes"))
-        rows.append(
-            [f"{key[0]}, width {key[1]}", shown(key[2]), pairs, spread(line), peer_only(key[2], ahead(*key)), memory]
-        )
+        ahead = peer_only(system, ratio(*speeds))
+        rows.append([f"{language}, width {width}", shown(system), pairs, spread(line), ahead, memory])
     text = table(["model", "toolkit", "pairs/s", "spread", "Weft is, ×", "peak memory, MB"], rows, left=2)
-    return f"{when(found.values())}\n\n{text}", goals
+    return f"{when(found.values())}\n\n{text}"
 
 
-def ten_minutes(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+def ten_minutes(lines: list[Line], folder: Path) -> str:
     found = newest(lines, "ten minutes", "model", "system", "minutes", "threads")
     if not found:
-        return NOTHING, bleu_goals(found)
+        return NOTHING
     rows = [
         [
             shown(system),
@@ -122,29 +107,21 @@ def ten_minutes(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
         )
     ]
     text = table(["toolkit", "model", "minutes", "cores", "updates", "BLEU"], rows, left=2)
-    return f"{when(found.values())}\n\n{text}", bleu_goals(found)
+    return f"{when(found.values())}\n\n{text}"
 
 
-def ideas(lines: list[Line], pictures: Path) -> tuple[str, list[Goal]]:
-    found = newest(lines, "ideas", "idea")
-    if not found:
-        return NOTHING, []
-    rows = [[name, told(times, ".2f")] for line in found.values() for name, times in line["ratio"].items()]
-    return "\n\n".join([when(found.values()), table(["", "times as fast"], rows)]), []
-
-
-def startup(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+def startup(lines: list[Line], folder: Path) -> str:
     found = list(newest(lines, "startup").values())
     if not found:
-        return NOTHING, []
+        return NOTHING
     rows = [[f"`{name}`", told(statistics.median(s), ".2f")] for name, s in found[0]["seconds"].items()]
-    return f"{when(found)}\n\n{table(['command', 'seconds'], rows)}", []
+    return f"{when(found)}\n\n{table(['command', 'seconds'], rows)}"
 
 
-def costs(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+def costs(lines: list[Line], folder: Path) -> str:
     found = newest(lines, "costs", "of", "model")
     if not found:
-        return NOTHING, []
+        return NOTHING
     text = [when(found.values())]
     for of in dict.fromkeys(of for of, _ in found):
         own = {model: line for (o, model), line in found.items() if o == of}
@@ -156,14 +133,14 @@ def costs(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
         heads = [f"cost of {of}", "milliseconds, fitted", "R²", *(f"exponent, {curve}" for curve in curves)]
         text.append(table(heads, rows, left=2))
         text.append(f"![cost of {of}](performance/costs-{of}.png)")
-    return "\n\n".join(text), []
+    return "\n\n".join(text)
 
 
-def decoding(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
+def decoding(lines: list[Line], folder: Path) -> str:
     """CTranslate2 stands in the table with each layout of its threads, and once in the picture, with its better one."""
     found = newest(lines, "decoding", "model", "system", "beam", "batch")
     if not found:
-        return NOTHING, decoding_goals(found)
+        return NOTHING
     rows: list[list[str]] = []
     bars: dict[str, dict[str, float]] = {}
     for model, system in dict.fromkeys(key[:2] for key in found):
@@ -178,7 +155,7 @@ def decoding(lines: list[Line], folder: Path) -> tuple[str, list[Goal]]:
     each = [f"{search}, {unit}" for unit in ("sentences/s (tokens/s)", "ms a line") for search in ("greedy", "beam 5")]
     heads = ["model", "toolkit", *each, "BLEU, beam 5", "peak memory, MB"]
     text = [when(found.values()), table(heads, rows, left=2), "![sentences a second](performance/decoding.png)"]
-    return "\n\n".join(text), decoding_goals(found)
+    return "\n\n".join(text)
 
 
 BETTER_LAYOUTS = ("ctranslate2, float32", "ctranslate2, int8")
@@ -215,7 +192,7 @@ class Section:
     title: str
     command: str
     reading: str
-    tell: Callable[[list[Line], Path], tuple[str, list[Goal]]]
+    tell: Callable[[list[Line], Path], str]
 
 
 SECTIONS = [
@@ -255,13 +232,6 @@ SECTIONS = [
         cells,
     ),
     Section(
-        "Ideas",
-        "ideas",
-        "What each idea brings to training: the same work without it (1.00) and with it, forward and backward; last, "
-        "whole runs of `weft train`.",
-        ideas,
-    ),
-    Section(
         "Start-up",
         "startup",
         "From the start of a command to its end, beside `import torch` alone, which whatever runs a model must pay.",
@@ -288,11 +258,12 @@ def machine(lines: list[Line]) -> str:
 
 
 def page(lines: list[Line], pictures: Path) -> str:
-    found = {section: section.tell(lines, pictures) for section in SECTIONS}
-    text = [HEAD, machine(lines), "## Goals", "Those of issue 5, against the newest figures below."]
-    text.append(goals_table(goal for _, goals in found.values() for goal in goals))
-    for section, (body, _) in found.items():
-        text += [f"## {section.title}", f"`python bench/{section.command}.py`. {section.reading}", body]
+    text = [HEAD, machine(lines), "## Summary"]
+    text.append("Weft as a multiple of what each row names, from the newest figures below.")
+    text.append(summary(lines))
+    for section in SECTIONS:
+        text += [f"## {section.title}", f"`python bench/{section.command}.py`. {section.reading}"]
+        text.append(section.tell(lines, pictures))
     return "\n\n".join(text) + "\n"
 
 

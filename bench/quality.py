@@ -268,7 +268,7 @@ def results() -> list[dict[str, Any]]:
 
 
 def of_peers(task: str) -> str:
-    """What other toolkits reached in the same time, as bench/tatoeba.py measured it."""
+    """Return what other toolkits reached in the same time (the lines of quality.jsonl that name a peer)."""
     found = {r["peer"]: r for r in _lines() if r["task"] == task and "peer" in r and r["budget"] == TASKS[task].budget}
     return ", ".join(f"{peer} {r['score']} in the same time, threads: {r['threads']}" for peer, r in found.items())
 

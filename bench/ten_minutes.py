@@ -3,7 +3,7 @@
     python bench/ten_minutes.py [--minutes 10] [--models transformer] [--systems weft] [--lines 1000]
     OMP_NUM_THREADS=1 python bench/ten_minutes.py …     # on one core; two such side by side
 
-multi30k English to German; flickr2016 by beam 5; sacrebleu's BLEU, cased, 13a. The model is the same for all (issue 5);
+multi30k English to German; flickr2016 by beam 5; sacrebleu's BLEU, cased, 13a. The model is the same for all;
 how Weft trains it is the autopilot's choice, and «autopilot» is a run in which nothing is set at all. A peer has no
 autopilot: it gets small batches (BATCH_TOKENS), because those of 4,096 make too few updates in ten minutes to learn
 much. Weft validates within its minutes; the peers spend all of theirs on steps, and their last weights are judged.

@@ -58,7 +58,7 @@ OTHERS = {
     "gru": ("joeynmt", "opennmt"),
     "mut1": (),
 }
-OPERATIONS = {"transformer": 55.6e6, "lstm": 52.6e6, "gru": 47.1e6}  # a target symbol; the issue's
+OPERATIONS = {"transformer": 55.6e6, "lstm": 52.6e6, "gru": 47.1e6}  # a target symbol
 Figures = dict[str, Any]  # windows, and peak_megabytes
 
 

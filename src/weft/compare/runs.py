@@ -109,6 +109,7 @@ def _score(comparison: OpenComparison, folder: RunFolder, unscored: Result, repo
         reporter.stage("scoring", len(pairs), 0.0)
         scores[name], outputs = score_run(run, pairs, plan.metric, plan.unit)
         write_outputs(folder, name, pairs, outputs)
+        reporter.stage("scoring", len(pairs), 1.0)
     valid = scores.pop(VALIDATION)
     log = LogFile(folder.log).lines()
     final = next(line for line in reversed(log) if line.get("kind") == "final")
