@@ -40,7 +40,7 @@ def chosen(stats: Survey, given: dict[str, Any] | None = None, speed: float | No
     return compose(("autopilot", choose(stats, given, known).layer), ("flag", given)).spec
 
 
-def test_targets_that_are_lists_of_symbols_are_cut_at_spaces_and_words_into_characters() -> None:
+def test_lists_of_symbols_are_split_at_spaces_and_words_into_characters() -> None:
     spec = chosen(phones())
     assert (spec.source.tokens, spec.target.tokens) == ("characters", "words")
     assert spec.encoder.kind == "recurrent"
@@ -52,33 +52,33 @@ def set_apart(first: int) -> list[Pair]:
     return [Pair(f"word{i}", " ".join(letters[(i * 7 + j * 331) % 900] for j in range(3))) for i in range(400)]
 
 
-def test_letters_set_apart_are_a_list_however_many_there_are() -> None:
+def test_letters_separated_by_spaces_are_a_list_of_symbols_however_many_there_are() -> None:
     chinese = set_apart(0x4E00)
     assert chosen(survey(chinese, 0)[0]).target.tokens == "words"
     words = [Pair(p.source, p.target.replace(" ", "x ")) for p in chinese]
     assert chosen(survey(words, 0)[0]).target.tokens == "characters"
 
 
-def test_korean_syllables_set_apart_are_spelled_by_their_parts_unless_each_has_a_place() -> None:
+def test_korean_syllables_separated_by_spaces_are_split_into_their_parts_but_for_ctc() -> None:
     korean = survey(set_apart(0xAC00), 0)[0]
     assert chosen(korean).target.tokens == "parts"
     assert chosen(korean, {"head": {"kind": "ctc"}}).target.tokens == "words"
     assert chosen(replace(korean, source=korean.target)).source.tokens == "parts"
 
 
-def test_texts_whose_letters_are_set_apart_are_texts() -> None:
+def test_long_lines_of_separated_characters_are_running_text() -> None:
     signs = [chr(0x4E00 + i) for i in range(900)]
     rows = [Pair(" ".join(WORDS), " ".join(signs[(i * 7 + j * 331) % 900] for j in range(20))) for i in range(400)]
     assert chosen(survey(rows, 0)[0]).target.tokens == "bpe"
 
 
-def test_commands_with_names_and_numbers_that_will_be_others_are_no_list() -> None:
+def test_commands_with_names_and_numbers_are_no_list_of_symbols() -> None:
     closed = [Pair(f"{i}", f"wake me at {i % 24} o'clock") for i in range(1000)]
     opened = [Pair(p.source, f"{p.target} in {i}{i}" if i % 10 == 0 else p.target) for i, p in enumerate(closed)]
     assert [chosen(survey(rows, 0)[0]).target.tokens for rows in (closed, opened)] == ["words", "characters"]
 
 
-def test_korean_is_spelled_by_the_parts_of_its_syllables_and_accents_stay_on_their_letters() -> None:
+def test_korean_is_split_into_the_parts_of_its_syllables_and_accents_stay_on_their_letters() -> None:
     words = ["".join(chr(0xAC00 + (i * 631 + j * 7919) % 11172) for j in range(3)) for i in range(200)]
     korean = survey([Pair(word, f"word{i}") for i, word in enumerate(words)], 0)[0]
     spec = chosen(korean)
@@ -102,7 +102,7 @@ def short_sentences(pairs: int, copies: bool = False) -> Survey:
     return replace(survey(rows, 0)[0], pairs=pairs)
 
 
-def test_many_short_sentences_are_pieces_for_a_transformer_unless_they_copy_each_other() -> None:
+def test_many_short_sentences_are_subwords_for_a_transformer_unless_targets_copy_sources() -> None:
     many = chosen(short_sentences(20_000))
     assert (many.source.tokens, many.target.tokens, many.encoder.kind) == ("bpe", "bpe", "transformer")
     for stats in (short_sentences(19_999), short_sentences(20_000, copies=True)):
@@ -110,7 +110,7 @@ def test_many_short_sentences_are_pieces_for_a_transformer_unless_they_copy_each
     assert chosen(short_sentences(20_000), {"source": {"tokens": "characters"}}).target.tokens == "characters"
 
 
-def test_a_word_that_is_found_in_its_source_and_changed_is_spelled_on_both_sides() -> None:
+def test_a_target_that_is_an_inflected_word_of_its_source_makes_both_sides_characters() -> None:
     verbs = ["".join(random.Random(seed).sample(ascii_lowercase, 6)) for seed in range(300)]
     tagged = survey([Pair(f"{verb}ar V IND PST 3 SG PFV X Y", f"{verb}ó") for verb in verbs], 0)[0]
     spec = chosen(tagged)
@@ -120,7 +120,7 @@ def test_a_word_that_is_found_in_its_source_and_changed_is_spelled_on_both_sides
     assert chosen(other).source.tokens == "bpe"
 
 
-def test_a_side_that_is_alone_in_pieces_has_as_many_as_its_own_words_ask_for() -> None:
+def test_a_side_that_is_alone_in_subwords_has_as_many_as_its_own_words_call_for() -> None:
     stats = texts(3000, 40)
     assert (chosen(stats).source.size, chosen(stats).target.tokens) == (1000, "characters")
     assert chosen(replace(stats, pairs=19_999)).source.size > 1000
@@ -139,7 +139,7 @@ def test_a_side_that_is_alone_in_pieces_has_as_many_as_its_own_words_ask_for() -
         ("long names", "exact"),
     ],
 )
-def test_what_a_checkpoint_is_chosen_by_can_tell_outputs_apart(stats: str, metric: str) -> None:
+def test_the_metric_that_selects_checkpoints_can_tell_outputs_apart(stats: str, metric: str) -> None:
     surveys = {
         "short sentences": short_sentences(20_000),
         "sentences": sentences(),
@@ -156,7 +156,7 @@ def test_what_a_checkpoint_is_chosen_by_can_tell_outputs_apart(stats: str, metri
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 @pytest.mark.parametrize("stats", [phones(), sentences()], ids=["phones", "sentences"])
-def test_one_width_that_is_asked_for_is_that_of_all(stats: Survey, side: str) -> None:
+def test_a_width_given_for_one_part_is_that_of_all_parts(stats: Survey, side: str) -> None:
     for speed in (None, 1e11):
         spec = chosen(stats, {side: {"width": 64}}, speed)
         assert (spec.encoder.width, spec.decoder.width, spec.embed.width) == (64, 64, 64)
@@ -175,7 +175,7 @@ def test_one_width_that_is_asked_for_is_that_of_all(stats: Survey, side: str) ->
         {"decoder": {"width": 3, "kind": "recurrent"}},
     ],
 )
-def test_a_width_that_not_all_can_have_is_followed_as_near_as_they_can(given: dict[str, Any]) -> None:
+def test_parts_that_cannot_have_a_given_width_get_one_close_to_it(given: dict[str, Any]) -> None:
     asked = next(part["width"] for part in given.values() if "width" in part)
     spec = chosen(phones() if asked == 255 else sentences(), given)
     widths = [spec.encoder.width, spec.decoder.width]
@@ -183,20 +183,20 @@ def test_a_width_that_not_all_can_have_is_followed_as_near_as_they_can(given: di
     assert all(abs(width - asked) <= 5 for width in widths)
 
 
-def test_what_is_seen_less_than_a_few_times_is_dropped_less() -> None:
+def test_a_recurrent_model_with_few_epochs_gets_less_dropout() -> None:
     stats = replace(phones(), pairs=1_000_000)
     short, long = (chosen(stats, {"train": {"budget_seconds": s}}, 1e11).train.dropout for s in (60.0, 1e6))
     assert (short, long) == (0.1, 0.2)
 
 
-def test_targets_that_are_one_word_of_a_few_are_labels_and_others_are_spelled() -> None:
+def test_targets_that_are_one_of_a_few_words_are_labels_and_others_are_characters() -> None:
     text = " ".join(WORDS)
     few = survey([Pair(f"{text} {i}", ("good", "bad", "mixed")[i % 3]) for i in range(300)], 0)[0]
     many = survey([Pair(f"{text} {i}", f"word{i % 40}") for i in range(300)], 0)[0]
     assert [chosen(stats).target.tokens for stats in (few, many)] == ["words", "characters"]
 
 
-def test_running_text_gets_pieces_of_words_a_transformer_and_bleu() -> None:
+def test_running_text_gets_subwords_a_transformer_and_bleu() -> None:
     spec = chosen(sentences())
     assert (spec.source.tokens, spec.target.tokens, spec.embed.shared) == ("bpe", "bpe", True)
     assert spec.encoder.kind == spec.decoder.kind == "transformer"
@@ -204,7 +204,7 @@ def test_running_text_gets_pieces_of_words_a_transformer_and_bleu() -> None:
 
 
 @pytest.mark.parametrize(("letters", "wanted"), [(8, 256), (600, 8 * 601), (5000, 8192)])
-def test_long_lines_get_batches_that_hold_some_of_them(letters: int, wanted: int) -> None:
+def test_long_lines_get_batches_that_hold_several_of_them(letters: int, wanted: int) -> None:
     stats = survey([Pair("acgt" * (letters // 4), "tgca" * (letters // 4)) for _ in range(60)], 0)[0]
     assert chosen(stats).source.tokens == "characters"
     assert chosen(stats).train.batch_tokens == wanted
@@ -217,12 +217,12 @@ def test_one_very_long_line_does_not_make_batches_large() -> None:
 
 
 @pytest.mark.parametrize("given", [{"source": {"size": 500}}, {"target": {"size": 500}}])
-def test_one_size_of_pieces_is_that_of_both_sides(given: dict[str, Any]) -> None:
+def test_a_vocabulary_size_given_for_one_side_is_that_of_both(given: dict[str, Any]) -> None:
     spec = chosen(sentences(), given)
     assert (spec.source.size, spec.target.size, spec.embed.shared) == (500, 500, True)
 
 
-def test_sides_that_the_user_wants_cut_differently_share_nothing() -> None:
+def test_sides_that_the_user_tokenises_differently_share_no_embeddings() -> None:
     spec = chosen(sentences(), {"source": {"size": 500}, "target": {"size": 600}})
     assert (spec.source.size, spec.target.size, spec.embed.shared) == (500, 600, False)
     other = chosen(sentences(), {"source": {"tokens": "unigram"}})
@@ -235,7 +235,7 @@ def test_a_family_that_the_user_has_chosen_gets_no_reason(given: dict[str, Any])
         assert "encoder.kind" not in {key for key, _, _ in choose(stats, given).reasons}
 
 
-def test_what_is_null_is_as_good_as_not_given() -> None:
+def test_a_setting_that_is_null_counts_as_not_given() -> None:
     given = {"train": {"budget_seconds": None, "steps": 20, "epochs": None}, "source": {"size": None}}
     assert choose(sentences(), given).layer == choose(sentences(), {"train": {"steps": 20}}).layer
     assert choose(phones(), {"train": {"steps": None}}).layer["train"]["budget_seconds"] == 600
@@ -264,7 +264,7 @@ def test_few_pairs_get_a_narrow_model_however_much_time_there_is_but_several_of_
     assert (spec.encoder.width, spec.train.members) == (128, 8)
 
 
-def test_what_is_seen_often_is_dropped_more() -> None:
+def test_a_transformer_with_more_epochs_gets_more_dropout() -> None:
     stats = replace(sentences(), pairs=500_000)
     spent = [chosen(stats, {"train": {"budget_seconds": s}}, 1e11).train.dropout for s in (60.0, 3600.0, 1e6)]
     assert spent == sorted(spent)
@@ -284,7 +284,7 @@ def test_a_wider_or_deeper_transformer_that_is_asked_for_gets_lower_rates_and_fe
     assert wide.train.dropout < plain.train.dropout  # fewer epochs
 
 
-def test_products_are_halved_where_that_is_much_faster_and_the_model_may_be_wider() -> None:
+def test_bfloat16_is_used_where_it_is_much_faster_and_the_model_may_be_wider() -> None:
     stats, hour = sentences(20_000), {"train": {"budget_seconds": 3600}}
     plain, halved = chosen(stats, hour, 1e10), chosen(stats, hour, 1e10, 3e10)
     assert (plain.train.precision, halved.train.precision) == ("float32", "bfloat16")
@@ -298,7 +298,7 @@ def test_products_are_halved_where_that_is_much_faster_and_the_model_may_be_wide
     ("train", "by_the_clock"),
     [({"steps": 5}, False), ({"epochs": 2.0}, False), ({"budget_seconds": 60.0}, True), ({}, True)],
 )
-def test_the_machine_is_measured_for_runs_by_the_clock_alone(
+def test_the_machine_is_measured_only_for_budgets_of_time(
     train: dict[str, Any], by_the_clock: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job, "matrix_speed", lambda: Speed(1e11, 0))
@@ -317,7 +317,9 @@ def test_the_machine_is_measured_for_runs_by_the_clock_alone(
     ],
 )
 @pytest.mark.parametrize("stats", [phones(), sentences()], ids=["phones", "sentences"])
-def test_what_the_user_says_decides_the_family(stats: Survey, given: dict[str, Any], family: str) -> None:
+def test_settings_of_a_family_that_the_user_gives_decide_the_family(
+    stats: Survey, given: dict[str, Any], family: str
+) -> None:
     assert chosen(stats, given).decoder.kind == family
 
 
@@ -337,7 +339,9 @@ def test_outputs_may_be_as_long_as_the_training_targets_were() -> None:
     ("letters", "seconds", "wanted"),
     [(4, 100, 300), (19, 100, 300), (39, 100, 150), (199, 100, 30), (1999, 100, 20), (4, 1, 20), (4, 9999, 1000)],
 )
-def test_the_longer_targets_are_the_fewer_pairs_are_validated_on(letters: int, seconds: float, wanted: int) -> None:
+def test_the_longer_the_targets_the_fewer_pairs_are_used_for_validation(
+    letters: int, seconds: float, wanted: int
+) -> None:
     stats = survey([Pair(f"word{i}", "acgt" * (letters // 4) + "acgt"[: letters % 4]) for i in range(60)], 0)[0]
     given = {"target": {"tokens": "characters"}, "train": {"budget_seconds": float(seconds)}}
     assert chosen(stats, given).train.valid_pairs == wanted
@@ -361,7 +365,7 @@ def texts(pairs: int, characters: int, back: bool = False) -> Survey:
 
 @pytest.mark.parametrize("back", [False, True], ids=["from English", "to English"])
 @pytest.mark.parametrize("characters", [15, 40])
-def test_many_texts_of_which_one_side_has_no_spaces_are_pieces_for_a_transformer(characters: int, back: bool) -> None:
+def test_many_texts_without_spaces_on_one_side_are_subwords_for_a_transformer(characters: int, back: bool) -> None:
     spec = chosen(texts(20_000, characters, back))
     assert (spec.source.tokens, spec.target.tokens) == ("bpe", "bpe")
     assert spec.encoder.kind == spec.decoder.kind == "transformer"
@@ -370,21 +374,21 @@ def test_many_texts_of_which_one_side_has_no_spaces_are_pieces_for_a_transformer
     assert len(reasons) == 2
 
 
-def test_few_texts_of_which_one_side_has_no_spaces_are_spelled_on_that_side() -> None:
+def test_few_texts_without_spaces_on_one_side_are_characters_on_that_side() -> None:
     for back, wanted in ((False, ("bpe", "characters")), (True, ("characters", "bpe"))):
         spec = chosen(texts(19_999, 40, back))
         assert (spec.source.tokens, spec.target.tokens, spec.encoder.kind) == (*wanted, "recurrent")
 
 
 @pytest.mark.parametrize(("side", "kind"), [("target", "characters"), ("target", "words"), ("source", "unigram")])
-def test_how_the_user_cuts_many_texts_stays(side: str, kind: str) -> None:
+def test_the_tokens_that_the_user_gives_for_many_texts_stay(side: str, kind: str) -> None:
     spec = chosen(texts(20_000, 40), {side: {"tokens": kind}})
     other = {"source": spec.target.tokens, "target": spec.source.tokens}[side]
     assert getattr(spec, side).tokens == kind
     assert other == ("bpe" if side == "target" else "characters")
 
 
-def test_short_words_are_not_pieces_however_many_there_are() -> None:
+def test_short_words_are_characters_however_many_there_are() -> None:
     spec = chosen(replace(inflected(1000), pairs=50_000))
     assert (spec.source.tokens, spec.target.tokens) == ("characters", "characters")
 
@@ -395,7 +399,7 @@ def inflected(rows: int, longer: int = 0) -> Survey:
     return survey([Pair("a" * longer + stem + "en", "a" * longer + f"{stem}te") for stem in stems[:rows]], 0)[0]
 
 
-def test_few_pairs_that_copy_are_filled_up_with_made_up_ones() -> None:
+def test_few_pairs_whose_targets_copy_their_sources_are_augmented() -> None:
     assert chosen(inflected(100)).data.augmented == 4900
     assert chosen(inflected(1000)).data.augmented == 4000
     assert chosen(inflected(20)).data.augmented == 0, "too few to know what may change"
@@ -404,14 +408,14 @@ def test_few_pairs_that_copy_are_filled_up_with_made_up_ones() -> None:
 
 
 @pytest.mark.parametrize(("letters", "wanted"), [(60, 4900), (61, 0)])
-def test_pairs_are_made_up_of_words_only_not_of_long_texts(letters: int, wanted: int) -> None:
+def test_words_are_augmented_and_long_texts_are_not(letters: int, wanted: int) -> None:
     stats = inflected(100, longer=letters - 6)
     assert stats.source.mean == letters
     assert chosen(stats).data.augmented == wanted
     assert chosen(stats, {"data": {"augmented": 7}}).data.augmented == 7
 
 
-def test_repeated_rows_are_evened_out_unless_the_user_says_how() -> None:
+def test_repeated_rows_count_less_unless_the_user_decides() -> None:
     tokens = survey([Pair(word, word.upper()) for n in range(1, 60) for word in [f"{n}th"] * (60 // n)], 0)[0]
     assert chosen(tokens).data.repeat_power == 0.5
     assert [reason for key, _, reason in choose(tokens, {}).reasons if key == "data.repeat_power"] == [
@@ -428,7 +432,7 @@ def members(seconds: float, one_core: float = 1e10, cores: int = 2, given: dict[
     return compose(("autopilot", choose(phones(), given, speed).layer), ("flag", given)).spec.train.members
 
 
-def test_time_that_one_model_cannot_use_goes_to_several() -> None:
+def test_more_time_than_one_model_can_use_trains_several() -> None:
     counts = [members(seconds) for seconds in (1, 10, 60, 600, 86_400)]
     assert counts == sorted(counts)
     assert (counts[0], counts[-1]) == (1, 8)
@@ -436,13 +440,13 @@ def test_time_that_one_model_cannot_use_goes_to_several() -> None:
     assert members(60, one_core=1e9) < members(60, one_core=1e11)
 
 
-def test_a_budget_of_less_than_a_minute_is_one_models() -> None:
+def test_a_budget_of_less_than_a_minute_trains_one_model() -> None:
     assert members(59.9, one_core=1e13) == 1
     assert members(60.0, one_core=1e13) == 8
 
 
 @pytest.mark.parametrize(("gain", "count"), [(1.0, 2), (1.9, 1)])
-def test_a_second_model_is_trained_on_a_core_that_one_cannot_use(gain: float, count: int) -> None:
+def test_a_second_model_is_trained_where_one_cannot_use_all_cores(gain: float, count: int) -> None:
     stats, given = replace(phones(), pairs=100_000), {"train": {"budget_seconds": 60.0}}
     choices = choose(stats, given, Speed(1e11, 0, 1e11, 2), lambda spec, shape, threads: 8e4 * gain ** (threads - 1))
     assert choices.layer["train"].get("members", 1) == count
@@ -451,11 +455,11 @@ def test_a_second_model_is_trained_on_a_core_that_one_cannot_use(gain: float, co
 
 
 @pytest.mark.parametrize("train", [{"steps": 100}, {"epochs": 10.0}])
-def test_without_a_clock_there_is_one_model(train: dict[str, Any]) -> None:
+def test_steps_and_epochs_train_one_model(train: dict[str, Any]) -> None:
     assert members(0, given={"train": train}) == 1
 
 
-def test_an_encoder_alone_is_one_model() -> None:
+def test_ctc_trains_one_model() -> None:
     assert members(0, given={"head": {"kind": "ctc"}, "train": {"budget_seconds": 86_400.0}}) == 1
 
 
@@ -473,13 +477,13 @@ def test_an_encoder_alone_is_one_model() -> None:
         ({"train": {"budget_seconds": 86_400.0}, "head": {"kind": "ctc"}}, None),
     ],
 )
-def test_several_recurrent_models_write_both_ways(given: dict[str, Any], wanted: bool | None) -> None:
+def test_of_several_recurrent_models_every_second_is_reversed(given: dict[str, Any], wanted: bool | None) -> None:
     choices = choose(phones(), given, Speed(2e10, 0, 1e10, 2))
     assert choices.layer["train"].get("reversed_members") is wanted
     assert ("train.reversed_members" in [key for key, *_ in choices.reasons]) is bool(wanted)
 
 
-def test_labels_are_the_same_from_the_end() -> None:
+def test_models_of_labels_are_not_reversed() -> None:
     stats = survey([Pair(f"word{i}", ("good", "bad")[i % 2]) for i in range(300)], 0)[0]
     choices = choose(stats, {"train": {"steps": 10, "members": 2}})
     assert "reversed_members" not in choices.layer["train"]
@@ -515,7 +519,7 @@ def test_the_number_of_epochs_that_the_user_allows_stays(most: float) -> None:
 
 
 @pytest.mark.parametrize("train", [{"steps": 100}, {"epochs": 1000.0}])
-def test_steps_and_epochs_are_all_gone_through(train: dict[str, Any]) -> None:
+def test_a_run_by_steps_or_epochs_has_no_limit_of_epochs(train: dict[str, Any]) -> None:
     assert "max_epochs" not in choose(many_phones(), {"train": train}).layer["train"]
     assert "max_epochs" not in choose(many_phones(), {"train": train}, ONE_CORE, evenly(2e8)).layer["train"]
 
@@ -542,9 +546,7 @@ def epochs_of_each(spec: Spec, speed: float, cores: int) -> float:
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("seconds", [60, 180, 190, 250, 370, 390, 1200, 7200])
-def test_a_recurrent_model_is_wide_only_where_each_of_those_on_the_cores_sees_the_data_often(
-    seconds: float, cores: int
-) -> None:
+def test_a_recurrent_model_is_wide_only_where_each_member_has_enough_epochs(seconds: float, cores: int) -> None:
     given = {"train": {"budget_seconds": float(seconds)}}
     layer = choose(many_phones(), given, Speed(1e11, 0, 1e11, cores), evenly(1e7)).layer
     spec = compose(("autopilot", layer), ("flag", given)).spec
@@ -565,13 +567,13 @@ def test_a_recurrent_model_is_wide_only_where_each_of_those_on_the_cores_sees_th
         ({"head": {"kind": "ctc"}}, 1.0, 256),
     ],
 )
-def test_the_width_goes_with_as_many_models_as_there_will_be(given: dict[str, Any], gain: float, width: int) -> None:
+def test_the_width_suits_the_expected_number_of_members(given: dict[str, Any], gain: float, width: int) -> None:
     """In 300 s a wide one has 20 epochs on one of two cores, and 40 on both if they are of use to it."""
     asked = {**given, "train": {**given.get("train", {}), "budget_seconds": 300.0}}
     assert choose(many_phones(), asked, Speed(1e11, 0, 1e11, 2), evenly(1e7, gain)).layer["encoder"]["width"] == width
 
 
-def test_models_that_are_trained_one_after_the_other_share_the_time_for_their_width() -> None:
+def test_members_that_train_one_after_the_other_share_the_time() -> None:
     asked = {"train": {"budget_seconds": 400.0, "members": 4}}
     narrow, wide = (
         choose(many_phones(), asked, Speed(1e11, 0, 1e11, cores), evenly(1e7)).layer["decoder"]["width"]
@@ -584,7 +586,7 @@ def never(*_: object) -> float:
     raise AssertionError("what can be measured is not estimated")
 
 
-def test_what_is_too_large_to_be_tried_is_estimated() -> None:
+def test_the_throughput_of_very_large_models_is_estimated() -> None:
     spec = compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec
     assert measured(20.0, lambda *_: 7.0)(spec, BatchShape((300_000, 300_000), (9, 9)), 1) == 7.0
 
@@ -604,7 +606,7 @@ def test_a_wider_model_is_measured_and_estimated_to_be_slower(kind: str) -> None
     assert narrow[1] > wide[1] > 0
 
 
-def test_measuring_leaves_chance_and_threads_as_they_were() -> None:
+def test_measuring_restores_the_random_state_and_the_threads() -> None:
     import torch
 
     torch.manual_seed(3)
@@ -617,7 +619,7 @@ def test_measuring_leaves_chance_and_threads_as_they_were() -> None:
     assert torch.get_num_threads() == threads
 
 
-def test_very_long_lines_are_measured_in_a_moment() -> None:
+def test_very_long_lines_can_be_measured() -> None:
     spec = compose(("flag", {"encoder": {"width": 8}, "decoder": {"width": 8}})).spec
     assert measured(20.0, never)(spec, BatchShape((9, 9), (20_000, 20_000)), 1) > 0
 
@@ -632,7 +634,7 @@ def test_sources_that_are_longer_than_those_measured_lower_the_throughput(
     assert _length_correction(BatchShape((9, 9), lengths)) == pytest.approx(left)
 
 
-def test_lines_are_measured_up_to_a_length_in_batches_of_as_many_rows_as_real_ones() -> None:
+def test_long_lines_are_shortened_for_measuring_and_batches_keep_their_rows() -> None:
     assert _measured_lengths(BatchShape((9, 9), (20_000, 8))) == (300, 8)
     spec = compose(("flag", {"train": {"batch_tokens": 6000}})).spec
     assert _random_batch(spec, BatchShape((9, 9), (3000, 8))).source.shape == (2, 300)
@@ -648,7 +650,7 @@ def test_a_measured_throughput_decides_the_width_and_how_many_models() -> None:
     assert fast["train"]["members"] > 1
 
 
-def test_features_are_given_to_every_step_of_a_recurrent_decoder_unless_the_user_says_something_of_the_bridge() -> None:
+def test_a_recurrent_decoder_reads_features_at_every_step_unless_the_user_sets_the_bridge() -> None:
     stats = survey([Pair(f"word{i}", f"words{i}", features=("N", "PL")) for i in range(60)], 0)[0]
     assert chosen(stats).bridge.give == "every"
     assert chosen(stats, {"bridge": {"kind": "mean"}}).bridge.give == "first"
@@ -664,7 +666,7 @@ def test_a_recurrent_model_is_wider_where_there_is_more_to_learn_and_time_for_it
     assert chosen(many, {"train": {"budget_seconds": 60.0}}, 1e11).decoder.width == 128
 
 
-def test_attention_moves_along_where_long_targets_copy() -> None:
+def test_attention_is_location_aware_where_long_targets_copy() -> None:
     long = survey([Pair(f"{i:05d}abcdefgh", f"{i:05d}abcdefg") for i in range(60)], 0)[0]
     short = survey([Pair(f"a{i}", f"a{i}") for i in range(60)], 0)[0]
     assert chosen(long).decoder.attention.location_aware
@@ -684,7 +686,7 @@ def test_attention_moves_along_where_long_targets_copy() -> None:
         {"embed": {"shared": True}, "head": {"kind": "copy"}, "encoder": {"kind": "transformer"}},
     ],
 )
-def test_models_that_read_one_side_as_the_other_can_be_measured(given: dict[str, Any]) -> None:
+def test_models_whose_sides_share_token_ids_can_be_measured(given: dict[str, Any]) -> None:
     pairs = [Pair(f"{chr(0x4E00 + i)}abcdefgh", "abc"[: 1 + i % 3] * 2, tag="x") for i in range(120)]
     stats = survey(pairs, 0)[0]  # the source has many more symbols than the target
     asked = {**given, "source": {"tokens": "characters"}, "target": {"tokens": "characters"}}
@@ -702,7 +704,7 @@ def test_numbers_of_epochs_are_written_in_words() -> None:
     ]
 
 
-def test_lines_that_hardly_change_are_spelled_if_there_is_time_for_their_letters() -> None:
+def test_lines_that_nearly_equal_their_source_are_characters_if_there_is_time() -> None:
     sources = [" ".join(WORDS[(i * k + i // 3) % len(WORDS)] for k in (1, 2, 3, 5, 7)) + f" {i}" for i in range(2000)]
     almost = survey([Pair(source, source.capitalize()) for source in sources], 0)[0]
     assert almost.relation.copied > 0.8
