@@ -89,9 +89,9 @@ def test_rows_stay_where_they_are_until_somebody_needs_them_settled() -> None:
     longer = chosen.longer(1)
     assert longer.origin is not None
     assert longer.origin.tolist() == [[2, 0], [0, 1]]
-    settled = chosen.settled()
-    assert settled.origin is None
-    keys, _ = settled.longer(1).put(0, *new(2, 2))
+    compacted = chosen.compacted()
+    assert compacted.origin is None
+    keys, _ = compacted.longer(1).put(0, *new(2, 2))
     assert torch.equal(keys[:, :, :1], first[[2, 0]])
 
 
@@ -103,11 +103,11 @@ def test_lines_stay_where_they_are_until_somebody_needs_them_settled() -> None:
     assert left.stored is not None
     assert left.stored.tolist() == [2]
     assert left.lines == Lines(1, 2)
-    settled = left.settled()
-    assert settled.stored is None
-    assert torch.equal(settled.source[0][0], keys[[2]])
-    assert torch.equal(settled.source[0][1], keys[[2]] + 1)
-    assert torch.equal(settled.mask, mask[[2]])
+    compacted = left.compacted()
+    assert compacted.stored is None
+    assert torch.equal(compacted.source[0][0], keys[[2]])
+    assert torch.equal(compacted.source[0][1], keys[[2]] + 1)
+    assert torch.equal(compacted.mask, mask[[2]])
 
 
 def test_rows_that_left_are_dropped_where_room_is_made_anyway() -> None:

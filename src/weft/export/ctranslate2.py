@@ -23,7 +23,7 @@ from weft.nn.decoders.transformer import TransformerDecoder
 from weft.nn.encoders import TransformerEncoder
 from weft.nn.heads import Tokens
 from weft.nn.model import Seq2Seq
-from weft.nn.multihead import Around, FeedForward, MultiHead
+from weft.nn.multihead import FeedForward, MultiHead, ResidualNorm
 from weft.nn.positions import Learned, NoPositions, Rotary, Sinusoid
 from weft.predict.engines import (
     FACTS,
@@ -139,20 +139,20 @@ def _positions(theirs: Any, ours: NoPositions, width: int) -> None:
     theirs.position_encodings.encodings = _array(table[0])
 
 
-def _self_attention(theirs: Any, ours: MultiHead, around: Around) -> None:
+def _self_attention(theirs: Any, ours: MultiHead, around: ResidualNorm) -> None:
     _norm(theirs.layer_norm, around.norm)
     _linear(theirs.linear[0], ours.query, ours.key, ours.value)
     _linear(theirs.linear[1], ours.out)
 
 
-def _cross_attention(theirs: Any, ours: MultiHead, around: Around) -> None:
+def _cross_attention(theirs: Any, ours: MultiHead, around: ResidualNorm) -> None:
     _norm(theirs.layer_norm, around.norm)
     _linear(theirs.linear[0], ours.query)
     _linear(theirs.linear[1], ours.key, ours.value)
     _linear(theirs.linear[2], ours.out)
 
 
-def _feed(theirs: Any, ours: FeedForward, around: Around) -> None:
+def _feed(theirs: Any, ours: FeedForward, around: ResidualNorm) -> None:
     _norm(theirs.layer_norm, around.norm)
     _linear(theirs.linear_0, ours[0])
     _linear(theirs.linear_1, ours[-1])

@@ -1,4 +1,4 @@
-"""From a Spec to a model: the only place where a name becomes a class. Literal tables, one line a part."""
+"""From a Spec to a model: the only place where a name becomes a class. Literal tables, one line per part."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from torch import nn
 
 from weft.nn import embed as embedding
-from weft.nn.attention import BACKWARDS, ONWARDS, Attention, Project, as_it_is, linear, mlp
+from weft.nn.attention import BACKWARDS, ONWARDS, Attention, Project, identity, linear, mlp
 from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
 from weft.nn.cells import Elman, ElmanSigmoid, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
-from weft.nn.decoders.recurrent import Concat as JoinedByConcat
-from weft.nn.decoders.recurrent import Gate as JoinedByGate
-from weft.nn.decoders.recurrent import Looking, RecurrentDecoder
+from weft.nn.decoders.recurrent import AttentionUse, RecurrentDecoder
+from weft.nn.decoders.recurrent import Concat as ConcatJoin
+from weft.nn.decoders.recurrent import Gate as GateJoin
 from weft.nn.decoders.transformer import DecoderBlock, TransformerDecoder
 from weft.nn.embed import Embed
 from weft.nn.encoders import EncoderBlock, RecurrentEncoder, TransformerEncoder
@@ -71,8 +71,8 @@ WEIGHERS: dict[str, Weigher] = {
     "sparsemax": sparsemax,
     "kernel": kernel,
 }
-PROJECTIONS: dict[str, Project] = {"none": as_it_is, "linear": linear, "mlp": mlp}
-JOINS: dict[str, type[JoinedByConcat] | type[JoinedByGate]] = {"concat": JoinedByConcat, "gate": JoinedByGate}
+PROJECTIONS: dict[str, Project] = {"none": identity, "linear": linear, "mlp": mlp}
+JOINS: dict[str, type[ConcatJoin] | type[GateJoin]] = {"concat": ConcatJoin, "gate": GateJoin}
 POSITIONS: dict[str, type[NoPositions]] = {
     "none": NoPositions,
     "sinusoid": Sinusoid,
@@ -90,9 +90,9 @@ HEADS: dict[str, type[Tokens]] = {"tokens": Tokens, "copy": Copy, "ctc": Ctc}
 def assemble(
     spec: Spec, source_symbols: int, target_symbols: int, copies: Sequence[int] | None = None
 ) -> Seq2Seq[Any] | Aligned:
-    """The model that a spec describes, freshly initialised from torch's random state.
+    """Build the model that a spec describes, initialised from torch's random state.
 
-    `copies` says which target symbol each source symbol is, for heads that copy; without it they are the same.
+    `copies` says which target token each source token is, for heads that copy; without it they are the same.
     """
     target = embedding.table(target_symbols, spec.embed.width)
     source = target if spec.embed.shared else embedding.table(source_symbols, spec.embed.width)
@@ -119,7 +119,7 @@ def _between(spec: Spec, part: RecurrentEncoderSpec | RecurrentDecoderSpec) -> B
 
 
 def _recurrent_embed(spec: Spec, table: nn.Embedding, between: Between, noise: float = 0.0) -> Embed:
-    """Schemes that act within attention do nothing for a recurrence."""
+    """Schemes that act within attention have no effect on a recurrence."""
     scheme = POSITIONS[spec.embed.positions]
     positions = NoPositions() if scheme.in_attention else scheme(spec.embed.width)
     return Embed(table, spec.embed.width, positions, between.make_dropout(), noise)
@@ -139,7 +139,7 @@ def _recurrent_encoder(spec: Spec, part: RecurrentEncoderSpec, table: nn.Embeddi
 
 
 def _transformer_embed(spec: Spec, part: TransformerEncoderSpec | TransformerDecoderSpec, table: nn.Embedding) -> Embed:
-    ahead = isinstance(part, TransformerEncoderSpec)  # only an encoder sees what comes later
+    ahead = isinstance(part, TransformerEncoderSpec)  # only an encoder sees later positions
     positions = POSITIONS[spec.embed.positions](part.width, part.heads, ahead)
     noise = 0.0 if ahead else spec.feeding.noise
     return Embed(table, part.width, positions, Between(spec.train.dropout).make_dropout(), noise)
@@ -159,11 +159,11 @@ def _transformer_encoder(spec: Spec, part: TransformerEncoderSpec, table: nn.Emb
 
 
 def _bridge(spec: Spec) -> Bridge:
-    """A Transformer decoder takes nothing but attention; nor does a recurrent one that is given nothing."""
+    """Return the bridge; a Transformer decoder, and a recurrent one that is given nothing, take attention alone."""
     assert not isinstance(spec.decoder, NoDecoder)
     none = isinstance(spec.decoder, TransformerDecoderSpec) or spec.bridge.give == "none"
-    made = BRIDGES["zeros" if none else spec.bridge.kind]
-    return made(spec.encoder.width, spec.decoder.width, spec.decoder.layers)
+    bridge = BRIDGES["zeros" if none else spec.bridge.kind]
+    return bridge(spec.encoder.width, spec.decoder.width, spec.decoder.layers)
 
 
 def _decoder(spec: Spec, table: nn.Embedding) -> RecurrentDecoder | TransformerDecoder:
@@ -194,7 +194,7 @@ def _recurrent_decoder(spec: Spec, part: RecurrentDecoderSpec, table: nn.Embeddi
         width=part.width,
         attention=attention,
         join=None if attention is None else JOINS[look.join](part.width, attention.width),
-        looking=Looking(look.feed, look.query == "before"),
+        looking=AttentionUse(look.feed, look.query == "before"),
         every=every,
         dropout=between.make_dropout(),
     )

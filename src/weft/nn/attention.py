@@ -1,4 +1,4 @@
-"""Looking at the source: project, score, weigh, mix. The score and the weigher are parts of their own."""
+"""AttentionUse at the source: project, score, weigh, mix. The score and the weigher are parts of their own."""
 
 # B lines · N hypotheses · T queries · S keys · D width · H heads
 
@@ -20,27 +20,27 @@ from weft.nn.scores import Score
 from weft.nn.weighers import Weigher, softmax
 
 Project = Callable[[int, int], nn.Module]
-ONWARDS = (0.0, 2.0, 0.0, 0.0)  # what moves begin with: the next place is likely,
+ONWARDS = (0.0, 2.0, 0.0, 0.0)  # initial location weights: the next position is likely,
 BACKWARDS = (0.0, 0.0, 0.0, 2.0)  # or the one before
 
 
 @dataclass(frozen=True)
-class Looked:
-    """Sources prepared for many looks: what each head's score needs of the keys, the values, and the mask."""
+class PreparedSource:
+    """Sources prepared for attention at many steps: what each head's score needs of the keys, the values, the mask."""
 
-    keys: tuple[Tensor, ...]  # one (B, S, …) a head
+    keys: tuple[Tensor, ...]  # (B, S, …) per head
     values: Tensor  # (B, S, D)
     mask: Tensor  # (B, S)
     lines: Lines
 
-    def select(self, rows: Tensor) -> Looked:
+    def select(self, rows: Tensor) -> PreparedSource:
         lines, kept = self.lines.select(rows)
         if kept is None:
             return replace(self, lines=lines)
-        return Looked(tuple(k[kept] for k in self.keys), self.values[kept], self.mask[kept], lines)
+        return PreparedSource(tuple(k[kept] for k in self.keys), self.values[kept], self.mask[kept], lines)
 
 
-def as_it_is(inputs: int, outputs: int) -> nn.Module:
+def identity(inputs: int, outputs: int) -> nn.Module:
     """No projection."""
     return nn.Identity()
 
@@ -56,11 +56,11 @@ def mlp(inputs: int, outputs: int) -> nn.Module:
 
 
 class Attention(nn.Module):
-    """context = Σ weigh(score(q, k))ᵢ vᵢ over the real places of the source, q, k and v projected if asked.
+    """context = Σ weigh(score(q, k))ᵢ vᵢ over the real positions of the source, with q, k and v projected on demand.
 
-    Several heads each see their slice of q, k and v with a score of their own; their contexts stand side by side.
-    When it `moves`, a score also depends on where the same head looked at the step before (after Chorowski 2015):
-    place s gains Σ mₖ α'ₛ₋ₖ for k = 2, 1, 0, −1, with four numbers mₖ that are learned.
+    Several heads each see their slice of q, k and v with a score of their own; their contexts are concatenated.
+    Location-aware attention (after Chorowski 2015): with `moves`, the score of position s also gains Σ mₖ α'ₛ₋ₖ for
+    k = 2, 1, 0, −1, where α' are the head's weights at the step before and mₖ are four learned numbers.
     """
 
     def __init__(
@@ -69,41 +69,41 @@ class Attention(nn.Module):
         memory: int,
         score: type[Score],
         weigh: Weigher,
-        project: Project = as_it_is,
+        project: Project = identity,
         heads: int = 1,
         moves: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         self.moves = None if moves is None else nn.Parameter(torch.tensor([moves] * heads))  # (H, 4)
         self.query, self.key, self.value = project(query, query), project(memory, query), project(memory, query)
-        inner = memory if project is as_it_is else query  # the width of keys and values
+        inner = memory if project is identity else query  # the width of keys and values
         self.width, self.heads, self.weigh = inner, heads, weigh
         self.scores = nn.ModuleList(score(query // heads, inner // heads) for _ in range(heads))
 
-    def prepare(self, memory: Memory) -> Looked:
+    def prepare(self, memory: Memory) -> PreparedSource:
         keys = self.key(memory.states).chunk(self.heads, dim=-1)
-        ready = tuple(score.keys(k) for score, k in zip(self._scores(), keys, strict=True))
-        return Looked(ready, self.value(memory.states), memory.mask, Lines(memory.mask.shape[0]))
+        prepared = tuple(score.keys(k) for score, k in zip(self._scores(), keys, strict=True))
+        return PreparedSource(prepared, self.value(memory.states), memory.mask, Lines(memory.mask.shape[0]))
 
-    def forward(self, query: Tensor, source: Looked) -> Tensor:
-        """Queries (N, T, D) of all hypotheses to contexts (N, T, C)."""
+    def forward(self, query: Tensor, source: PreparedSource) -> Tensor:
+        """Return the contexts (N, T, C) of the queries (N, T, D) of all hypotheses."""
         return source.lines.unfold(self._mixed(self._weights(source.lines.fold(query), source), source))
 
-    def move(self, query: Tensor, source: Looked, before: Tensor) -> tuple[Tensor, Tensor]:
-        """One query a hypothesis (N, 1, D), and the weights of the step before (N, H, S): its context, its weights."""
+    def move(self, query: Tensor, source: PreparedSource, before: Tensor) -> tuple[Tensor, Tensor]:
+        """Return context and weights for one query per hypothesis (N, 1, D), given the weights before it (N, H, S)."""
         assert self.moves is not None
-        moved = torch.einsum("nhsm,hm->hns", pad(before, (2, 1)).unfold(-1, self.moves.shape[1], 1), self.moves)
-        gained = [source.lines.fold(one[:, None]) for one in moved]  # one (B, each, S) a head
+        location = torch.einsum("nhsm,hm->hns", pad(before, (2, 1)).unfold(-1, self.moves.shape[1], 1), self.moves)
+        gained = [source.lines.fold(of_head[:, None]) for of_head in location]  # (B, each, S) per head
         weights = self._weights(source.lines.fold(query), source, gained)  # (B, H, each, S)
         return source.lines.unfold(self._mixed(weights, source)), weights.transpose(1, 2).flatten(0, 1)
 
-    def first(self, source: Looked) -> Tensor | None:
-        """The weights before the first step, if it moves on from them: it has looked nowhere."""
+    def first(self, source: PreparedSource) -> Tensor | None:
+        """Return the weights before the first step, zeros, if the attention is location-aware."""
         if self.moves is None:
             return None
         return source.values.new_zeros(source.lines.count * source.lines.each, self.heads, source.mask.shape[1])
 
-    def _weights(self, query: Tensor, source: Looked, gained: Sequence[Tensor] = ()) -> Tensor:
+    def _weights(self, query: Tensor, source: PreparedSource, gained: Sequence[Tensor] = ()) -> Tensor:
         mask, queries = source.mask[:, None], self.query(query).chunk(self.heads, dim=-1)
         scores = [score(q, k) for score, q, k in zip(self._scores(), queries, source.keys, strict=True)]
         if gained:
@@ -112,13 +112,13 @@ class Attention(nn.Module):
         note("decode.cross", weights)
         return weights
 
-    def _mixed(self, weights: Tensor, source: Looked) -> Tensor:
+    def _mixed(self, weights: Tensor, source: PreparedSource) -> Tensor:
         if self.heads == 1:
             return weights[:, 0] @ source.values  # (B, T, D)
         values = torch.stack(source.values.chunk(self.heads, dim=-1), dim=1)  # (B, H, S, d)
         return (weights @ values).transpose(1, 2).flatten(2)
 
-    def sight(self, source: Looked) -> Sight | None:
+    def sight(self, source: PreparedSource) -> Sight | None:
         """What the compiled code needs to look; None where it does not know this kind of attention."""
         if (
             self.heads > 1

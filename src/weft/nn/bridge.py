@@ -1,4 +1,4 @@
-"""What the encoder hands to a recurrent decoder besides attention: one summary for each of its layers."""
+"""What the encoder hands to a recurrent decoder besides attention: one summary per layer."""
 
 # B batch · S source length · D width
 
@@ -35,7 +35,7 @@ class Last(Bridge):
 
 
 class Mean(Bridge):
-    """The mean of the encoder's states over the real places, for every layer."""
+    """The mean of the encoder's states over the real positions, for every layer."""
 
     def forward(self, memory: Memory) -> Memory:
         real = memory.mask[..., None].to(memory.states.dtype)

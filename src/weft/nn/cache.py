@@ -17,7 +17,7 @@ class Cache:
     """A value, like every state: who goes on from the same one twice gets room of their own the second time.
 
     All blocks stand side by side in one row a place. Hypotheses are reordered by noting where their places are: the
-    compiled step reads them there, and `settled` moves them for all others.
+    compiled step reads them there, and `compacted` moves them for all others.
     """
 
     room: Tensor  # (capacity, rows, blocks · 2 · D)
@@ -36,9 +36,9 @@ class Cache:
     def select(self, rows: Tensor) -> Cache:
         origin = rows.expand(self.length, -1) if self.origin is None else self.origin.index_select(1, rows)
         made = replace(self, origin=origin)
-        return made if self.length and rows.numel() <= self.room.shape[1] else made.settled()
+        return made if self.length and rows.numel() <= self.room.shape[1] else made.compacted()
 
-    def settled(self) -> Cache:
+    def compacted(self) -> Cache:
         """With the places of each hypothesis in its own row, and no other rows."""
         return self if self.origin is None else self._moved(self.room.shape[0])
 

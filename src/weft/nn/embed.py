@@ -1,4 +1,4 @@
-"""From symbol ids to vectors."""
+"""Token embeddings: from ids to vectors."""
 
 # B batch · T length · V symbols · E embedding width · D width handed on
 
@@ -15,7 +15,7 @@ from weft.nn.positions import NoPositions
 class Embed(nn.Module):
     """Vectors from a table, times √E, projected if the next part is of another width; then positions and dropout.
 
-    In training, Gaussian `noise` is added to them (its spread in units of a vector's own).
+    In training, Gaussian `noise` is added (its standard deviation relative to a vector's own).
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class Embed(nn.Module):
 
 
 def table(symbols: int, width: int) -> nn.Embedding:
-    """Vectors of length about 1, so that a tied output matrix starts with scores of sensible size."""
-    made = nn.Embedding(symbols, width, padding_idx=PAD)
-    nn.init.normal_(made.weight, std=width**-0.5)
-    nn.init.zeros_(made.weight[PAD].detach())
-    return made
+    """Return vectors of length about 1, so that a tied output matrix starts with scores of sensible size."""
+    vectors = nn.Embedding(symbols, width, padding_idx=PAD)
+    nn.init.normal_(vectors.weight, std=width**-0.5)
+    nn.init.zeros_(vectors.weight[PAD].detach())
+    return vectors

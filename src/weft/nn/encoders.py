@@ -1,4 +1,4 @@
-"""Reading the source: ids and mask to Memory."""
+"""Encoders: from source ids and a mask to Memory."""
 
 # B batch · S source length · D width
 
@@ -11,7 +11,7 @@ from weft.core.masks import biased, last_real, reverse_real
 from weft.core.trace import note
 from weft.nn.dropout import Dropout, begin_all
 from weft.nn.embed import Embed
-from weft.nn.multihead import Around, FeedForward, MultiHead, last_norm
+from weft.nn.multihead import FeedForward, MultiHead, ResidualNorm, last_norm
 from weft.nn.positions import NoPositions
 from weft.nn.unroll import Reader
 
@@ -35,12 +35,12 @@ class RecurrentEncoder(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """Attend to each other, then feed forward, each with what stands around it."""
+    """Self-attention and a feed-forward layer, each with residual connection and norm."""
 
     def __init__(self, attention: MultiHead, width: int, inner: int, norm: str, dropout: float) -> None:
         super().__init__()
         self.attention, self.feed = attention, FeedForward(width, inner, dropout)
-        self.around_attention, self.around_feed = (Around(width, norm, dropout) for _ in range(2))
+        self.around_attention, self.around_feed = (ResidualNorm(width, norm, dropout) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor, positions: NoPositions) -> Tensor:
         query, key, value = self.attention.of_one(self.around_attention.before(x))

@@ -20,8 +20,8 @@ from weft.core.trace import note
 class Tokens(nn.Module):
     """Scores over the target's symbols: W o + b, with W the embedding itself when tied (Press 2017).
 
-    With `turned`, o goes through a matrix of its own first: a Transformer's outputs still hold the vector of the symbol
-    that it has just read, and a tied W would say that symbol again.
+    With `turned`, o goes through a matrix of its own first: a Transformer's outputs still hold the vector of the token
+    that it has just read, and a tied W would repeat that token.
     """
 
     sees_source = False
@@ -29,7 +29,7 @@ class Tokens(nn.Module):
     def __init__(
         self, width: int, memory_width: int, table: nn.Embedding, tied: bool, turned: bool, copies: Sequence[int] = ()
     ) -> None:
-        """On outputs of `width`; what heads need that look at the source (its width, `copies`) is for them alone."""
+        """For outputs of `width`; `memory_width` and `copies` matter only to heads that see the source."""
         super().__init__()
         own, self.symbols = table.embedding_dim, table.num_embeddings
         self.project: nn.Module = nn.Linear(width, own) if turned or width != own else nn.Identity()
@@ -44,18 +44,18 @@ class Tokens(nn.Module):
 
     @torch.no_grad()
     def expect(self, counts: Tensor) -> None:
-        """Begin with the symbols' own frequencies, so that the matrix need not learn them.
+        """Start the bias from the token frequencies, so that the matrix need not learn them.
 
-        A tied matrix would learn them by moving all rare vectors one way, which makes them alike where they are read.
+        A tied matrix would learn them by moving all rare vectors in one direction, which makes them alike as inputs.
         """
         self.bias.copy_(((counts + 0.5) / (counts.sum() + 0.5 * len(counts))).log())
 
 
 class Copy(Tokens):
-    """A mixture of writing and copying (See 2017): p(y) = g softmax(W o + b)ᵧ + (1 − g) Σ αᵢ over places i that hold y.
+    """A mixture of writing and copying (See 2017): p(y) = g softmax(W o + b)ᵧ + (1 − g) Σ αᵢ over positions i of y.
 
-    α looks at the source by scaled products of its own; g = σ(w·[o; context] + b). `copies` says which target symbol
-    each source symbol is; what is no symbol of the target is copied as UNKNOWN.
+    α is a scaled dot-product attention of its own; g = σ(w·[o; context] + b). `copies` says which target symbol
+    each source symbol is; others are copied as UNKNOWN.
     """
 
     sees_source = True
@@ -78,20 +78,20 @@ class Copy(Tokens):
         note("decode.copy", look)
         gate = self.gate(torch.cat([out, look.to(memory.states) @ memory.states], dim=-1)).float()  # (B, T, 1)
         written = torch.log_softmax(super().forward(out, memory).logits.float(), dim=-1)
-        said = self.copies[memory.source][:, None].expand(look.shape)  # (B, T, S)
-        copied = torch.zeros_like(written).scatter_add(-1, said, look).clamp(min=1e-10).log()
+        tokens = self.copies[memory.source][:, None].expand(look.shape)  # (B, T, S)
+        copied = torch.zeros_like(written).scatter_add(-1, tokens, look).clamp(min=1e-10).log()
         return Emission(torch.logaddexp(logsigmoid(gate) + written, logsigmoid(-gate) + copied))
 
 
 class Ctc(Tokens):
-    """Scores over the target's symbols and a blank, which is PAD, for each place of the source (Graves 2006)."""
+    """Scores over the target's symbols and a blank, which is PAD, for each position of the source (Graves 2006)."""
 
     blank = PAD
 
 
 def copied_as(source: Sequence[str], target: Sequence[str]) -> list[int]:
-    """For each symbol of the source, the target's only symbol of that name, or UNKNOWN; specials are themselves."""
+    """Return for each source token the only target token of that name, or UNKNOWN; specials map to themselves."""
     first = len(SPECIALS)
     often = Counter(target[first:])  # pieces of several bytes may all show as �
-    places = {name: place for place, name in enumerate(target) if place >= first and often[name] == 1}
-    return [*range(first), *(places.get(name, UNKNOWN) for name in source[first:])]
+    ids = {name: number for number, name in enumerate(target) if number >= first and often[name] == 1}
+    return [*range(first), *(ids.get(name, UNKNOWN) for name in source[first:])]

@@ -33,7 +33,7 @@ class SearchState(Generic[S]):
 
 
 class Model(nn.Module):
-    """What training and validation need of any model."""
+    """What training and validation need of a model."""
 
     head: Head
 
@@ -41,7 +41,7 @@ class Model(nn.Module):
         return self.head(*self.decode(batch))
 
     def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
-        """All but the head: outputs (B, T, D), and the memory."""
+        """Run everything but the head; return outputs (B, T, D) and the memory."""
         raise NotImplementedError
 
     @property
@@ -52,7 +52,7 @@ class Model(nn.Module):
 class Seq2Seq(Model, Generic[S]):
     """Any encoder, bridge, decoder and head, trained on whole batches and searched step by step.
 
-    When `prompted`, the first symbol of the source is not read by the encoder: it is what the decoder reads for START.
+    When `prompted`, the first token of the source is not read by the encoder: the decoder reads it instead of START.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Seq2Seq(Model, Generic[S]):
 
 
 def _log_probs(fresh: Emission) -> Tensor:
-    """The log-probabilities of an emission that nobody else will look at."""
+    """Return the log-probabilities of an emission that nobody else uses."""
     logits, compiled = fresh.logits, native.pointwise()
     if compiled is not None and native.is_plain(logits) and logits.is_contiguous():
         return compiled.log_softmax(logits)
@@ -96,7 +96,7 @@ def _log_probs(fresh: Emission) -> Tensor:
 
 
 class Aligned(Model):
-    """An encoder alone, which says something at every place of the source: for CTC."""
+    """An encoder alone, which predicts at every position of the source: for CTC."""
 
     def __init__(self, encoder: Encoder, head: Head) -> None:
         super().__init__()
@@ -107,6 +107,6 @@ class Aligned(Model):
         return memory.states, memory
 
     def frames(self, source: Tensor, mask: Tensor) -> Tensor:
-        """Log-probabilities of symbols and blank at each place (B, S, V)."""
+        """Return the log-probabilities of tokens and blank at each position (B, S, V)."""
         memory = self.encoder(source, mask)
         return self.head(memory.states, memory).log_probs

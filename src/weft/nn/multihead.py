@@ -1,6 +1,6 @@
-"""Attention by several heads side by side (Vaswani 2017): scaled softmax on torch's fused kernel, others in the open.
+"""Multi-head attention (Vaswani 2017): scaled softmax by torch's fused kernel, other scores step by step.
 
-Positions come in as hooks on queries, keys and scores. While somebody traces, the weights are computed in the open.
+Positions act as hooks on queries, keys and scores. Inside `trace()` the weights are computed step by step, to be seen.
 """
 
 # B batch · T queries · S keys · H heads · d width of a head · D = H·d
@@ -37,7 +37,7 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.weigh = heads, weigh
-        self.joined: Callable[[Tensor], Tensor] | None = None  # all three by one product, where a model only predicts
+        self.joined: Callable[[Tensor], Tensor] | None = None  # all three by one product, in a model that only predicts
         self.fused = score is Scaled and weigh is softmax
         self.scores = nn.ModuleList(score(width // heads, width // heads) for _ in range(heads))
         memory_width = memory_width or width
@@ -52,22 +52,22 @@ class MultiHead(nn.Module):
         return x.view(*x.shape[:2], self.heads, x.shape[2] // self.heads).transpose(1, 2)
 
     def of_one(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of the same places (B, T, D), each split."""
+        """Return queries, keys and values of the same positions (B, T, D), each split into heads."""
         if self.joined is None or torch.is_grad_enabled():
-            found = together(x, self.query, self.key, self.value)
+            projected = together(x, self.query, self.key, self.value)
         else:
-            found = self.joined(x).chunk(3, dim=-1)
-        query, key, value = (self.split(one) for one in found)
+            projected = self.joined(x).chunk(3, dim=-1)
+        query, key, value = (self.split(part) for part in projected)
         return query, key, value
 
     def joint(self) -> tuple[Tensor, Tensor]:
-        """The matrix and the bias of query, key and value in one."""
+        """Return the joint matrix and bias of query, key and value."""
         layers = (self.query, self.key, self.value)
         return torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
 
     @torch.no_grad()
     def pack(self, compiled: Decoding) -> set[nn.Module]:
-        """Make query, key and value by one product from now on, where they are of the same places."""
+        """Compute query, key and value by one product from now on, where they read the same positions."""
         if self.query.in_features != self.key.in_features:
             return set()
         self.joined = Packed(compiled, *self.joint())
@@ -77,7 +77,7 @@ class MultiHead(nn.Module):
         self.joined = None
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:
-        """Split queries, keys and values to the output (B, T, D).
+        """Return the output (B, T, D) of queries, keys and values that are split into heads.
 
         `mask` is True where a key may be seen, or holds numbers to add to the scores.
         """
@@ -96,7 +96,7 @@ class MultiHead(nn.Module):
 
 
 def together(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
-    """What several layers make of the same input; while gradients are needed by one product, which reads it once."""
+    """Apply several layers to the same input; where gradients are needed, by one product that reads it once."""
     if not torch.is_grad_enabled():
         return tuple(layer(x) for layer in layers)
     weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
@@ -104,9 +104,9 @@ def together(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
 
 
 def _fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Torch's kernel; on a CPU in float32, since there its way back is ten times as slow in bfloat16 (docs/LOG.md).
+    """Torch's kernel; on a CPU in float32, because its backward pass in bfloat16 is ten times as slow (docs/LOG.md).
 
-    Where gradients are needed, over few keys on a CPU, plain products are faster both ways.
+    Where gradients are needed, plain products over few keys are faster on a CPU, forward and backward.
     """
     half = query.dtype == torch.bfloat16
     if query.device.type != "cpu":
@@ -120,8 +120,8 @@ def _fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
         return scaled_dot_product_attention(query.float(), keys.float(), values.float(), attn_mask=mask)
 
 
-class Around(nn.Module):
-    """What stands around a part of a block: x + f(norm(x)) (Xiong 2020), or norm(x + f(x)) as Vaswani 2017 had it."""
+class ResidualNorm(nn.Module):
+    """Residual connection and norm around a part: x + f(norm(x)) (Xiong 2020), or norm(x + f(x)) (Vaswani 2017)."""
 
     def __init__(self, width: int, norm: str, dropout: float) -> None:
         super().__init__()
@@ -149,5 +149,5 @@ class FeedForward(nn.Sequential):
 
 
 def last_norm(width: int, norm: str) -> nn.Module:
-    """After the last block: a norm where the blocks leave their sum as it is."""
+    """Return the norm after the last block, which pre-norm blocks need."""
     return nn.LayerNorm(width) if norm == "pre" else nn.Identity()

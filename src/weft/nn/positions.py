@@ -1,7 +1,7 @@
-"""Telling places apart. A scheme is a set of hooks; attention itself knows nothing of positions.
+"""Position schemes. A scheme is a set of hooks; attention itself knows nothing about positions.
 
-- `room` is how many of a vector's values it keeps for itself;
-- `add(x, start)` acts on symbol vectors (B, T, D) whose first place is `start`;
+- `room` is how many values of a vector it needs for itself;
+- `add(x, start)` acts on token vectors (B, T, D) whose first position is `start`;
 - `turn(x, start)` acts on the queries and keys of self-attention (B, H, T, d), by `turns`;
 - `bias(queries, keys, start)` is added to the scores of self-attention (H, T, S), the first query at `start`.
 
@@ -20,20 +20,20 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-PLACES = 512  # learned vectors; places further on share the last
+PLACES = 512  # learned vectors; later positions share the last
 REACH = 16  # the distance at which a relative bias is clipped
-BUCKETS, FARTHEST = 32, 128  # of distances, and the distance from which the last bucket holds all
+BUCKETS, FARTHEST = 32, 128  # of distances, and the distance from which on all share the last bucket
 
 
 class NoPositions(nn.Module):
-    """Places are not told apart; a recurrence does that by itself."""
+    """No position information; a recurrence does without."""
 
     room = 0
     in_attention = False  # whether it acts within self-attention alone
     even_heads = False  # whether a head's width must be even
 
     def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
-        """For vectors of `width`, attention of `heads`, to be seen from both sides or only from later places."""
+        """For vectors of `width` and `heads` heads that see positions on both sides, or only earlier ones."""
         super().__init__()
 
     def add(self, x: Tensor, start: int) -> Tensor:
@@ -47,7 +47,7 @@ class NoPositions(nn.Module):
         return torch.cat([left * cos - right * sin, left * sin + right * cos], dim=-1)
 
     def turns(self, start: int, length: int, width: int, like: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The cosines and sines of what `turn` turns by, at each place (T, d/2)."""
+        """Return the cosines and sines of the angles that `turn` rotates by, per position (T, d/2)."""
         return None
 
     def bias(self, queries: int, keys: int, start: int) -> Tensor | None:
@@ -62,7 +62,7 @@ class Sinusoid(NoPositions):
 
 
 class SinusoidConcat(NoPositions):
-    """[x; p]: a quarter of the vector is the place's waves, the rest the symbol's."""
+    """[x; p]: a quarter of the vector holds the sinusoid of the position, the rest the token."""
 
     def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class SinusoidConcat(NoPositions):
 
 
 class Learned(NoPositions):
-    """x + p_t, one vector a place; beyond the last the last."""
+    """x + p_t, one vector per position; positions beyond the last share it."""
 
     def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Learned(NoPositions):
 
 
 class Relative(NoPositions):
-    """sᵢⱼ + π(j − i) a head, clipped at k: 2k + 1 numbers a head."""
+    """sᵢⱼ + π(j − i) per head, clipped at k: 2k + 1 numbers per head."""
 
     in_attention = True
 
@@ -99,7 +99,7 @@ class Relative(NoPositions):
 
     @property
     def kinds(self) -> int:
-        """How many distances are told apart."""
+        """The number of distances with a bias of their own."""
         return 2 * REACH + 1
 
     def kind(self, distance: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ class Relative(NoPositions):
 
 
 class Bucketed(Relative):
-    """sᵢⱼ + π(bucket(j − i)) a head: near distances one by one, far ones in buckets that grow (as T5 has it)."""
+    """sᵢⱼ + π(bucket(j − i)) per head: near distances one by one, far ones in growing buckets (as in T5)."""
 
     @property
     def kinds(self) -> int:
@@ -141,7 +141,7 @@ class Alibi(NoPositions):
 
 
 class Rotary(NoPositions):
-    """Turns each pair of a head's values by an angle that grows with the place, so that q·k depends on the distance."""
+    """Rotates each pair of a head's values by an angle proportional to the position: q·k depends on the distance."""
 
     in_attention = True
     even_heads = True
@@ -157,14 +157,14 @@ def _distances(queries: int, keys: int, start: int, device: torch.device) -> Ten
 
 
 def _waves(start: int, length: int, width: int, like: Tensor) -> Tensor:
-    """sin and cos in turns: (length, width)."""
+    """Return interleaved sines and cosines: (length, width)."""
     return _some(_wave_table, start, length, width, like)
 
 
 def _some(
     table: Callable[[int, int, torch.dtype, torch.device], Tensor], start: int, length: int, width: int, like: Tensor
 ) -> Tensor:
-    """Places `start` … of a table that is kept; of twice as many where it is too short."""
+    """Return positions `start` … of a cached table, which is made twice as long where it is too short."""
     places = max(PLACES, 1 << (start + length - 1).bit_length())
     return table(places, width, like.dtype, like.device)[start : start + length]
 
@@ -178,7 +178,7 @@ def _wave_table(places: int, width: int, dtype: torch.dtype, device: torch.devic
 
 @lru_cache(maxsize=16)
 def _turn_table(places: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """cos and sin of each place's angles: (places, 2, width/2)."""
+    """Return the cosines and sines of each position's angles: (places, 2, width/2)."""
     with torch.inference_mode(False):
         angles = _angles(places, width, dtype, device)
         return torch.stack([angles.cos(), angles.sin()], dim=1)

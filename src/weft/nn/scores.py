@@ -1,4 +1,4 @@
-"""How well a query fits a key: one class a formula. `keys` is what depends on the keys alone, computed once a source.
+"""Attention scores of a query and a key: one class per formula. `keys` is computed once per source.
 
 References: additive, Bahdanau 2015; dot, bilinear and concat, Luong 2015; scaled, Vaswani 2017; cosine, Graves 2014.
 """
@@ -110,10 +110,10 @@ class Additive(Score):
         return out
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        asked, compiled = self.of_query(query), native.pointwise()
-        if compiled is not None and native.is_plain(asked, keys, self.weight):
-            return compiled.additive(asked, keys, self.weight)
-        fit = torch.tanh(asked[:, :, None] + keys[:, None])  # (B, T, S, D)
+        projected, compiled = self.of_query(query), native.pointwise()
+        if compiled is not None and native.is_plain(projected, keys, self.weight):
+            return compiled.additive(projected, keys, self.weight)
+        fit = torch.tanh(projected[:, :, None] + keys[:, None])  # (B, T, S, D)
         return torch.matmul(fit, self.weight)  # (B, T, S)
 
     def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:

@@ -1,4 +1,4 @@
-"""From scores to weights over the keys: one function a way. Scores of places that are not real are −∞.
+"""From scores to attention weights: one function per scheme. The scores of padding are −∞.
 
 References: sparsemax, Martins 2016; straight-through, Bengio 2013; kernel, Nadaraya 1964 and Katharopoulos 2020.
 """
@@ -27,9 +27,9 @@ def nearest(scores: Tensor) -> Tensor:
 
 
 def straight_through(scores: Tensor) -> Tensor:
-    """1 for the best key alone on the way forth, softmax's gradient on the way back."""
+    """1 for the best key alone in the forward pass, the gradient of softmax in the backward pass."""
     soft = softmax(scores)
-    return nearest(scores) + (soft - soft.detach())  # the bracket is exactly nothing
+    return nearest(scores) + (soft - soft.detach())  # the bracket is exactly zero
 
 
 def exact(scores: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """A recurrent decoder: sₜ = cell([yₜ; c; summary], sₜ₋₁), oₜ = join(sₜ, cₜ).
 
-The context cₜ looks with sₜ (after the step, Luong 2015) or with sₜ₋₁ (before it, Bahdanau 2015). Fed, it is an input
-of the next step, or of this one where it is known already. The summary is an input when the bridge gives it at every
-step. Without a fed context all states are unrolled first, and the attention looks for all of them at once.
+The query of the context cₜ is sₜ (after the step, Luong 2015) or sₜ₋₁ (before it, Bahdanau 2015). A fed context is an
+input of the next step, or of this one where it is known already. The summary is an input when the bridge gives it at
+every step. Without a fed context all states are unrolled first, and attention runs over all of them at once.
 """
 
 # B batch · S source length · T target length · E embedding width · D width · C context width
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from weft.core.kinds import Memory
 from weft.nn import fused
-from weft.nn.attention import Attention, Looked
+from weft.nn.attention import Attention, PreparedSource
 from weft.nn.cells import blend
 from weft.nn.dropout import Dropout, begin_all
 from weft.nn.embed import Embed
@@ -26,14 +26,14 @@ from weft.nn.unroll import Layers, Stack
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """Each layer's state, the prepared source, the context of the step before, the summary, and the place."""
+    """Each layer's state, the prepared source, the context of the step before, the summary, and the position."""
 
     layers: Layers
-    source: Looked | None
+    source: PreparedSource | None
     context: Tensor | None  # (B, C), only when fed to the next step
     summary: Tensor | None  # (B, D), only when given at every step
-    top: Tensor | None  # (B, D), what left the stack at the step before, only when it is the query
-    looked: Tensor | None  # (B, H, S), where it looked at the step before, only when attention moves on from there
+    top: Tensor | None  # (B, D), the output of the stack at the step before, only when it is the query
+    attended: Tensor | None  # (B, H, S), the attention weights of the step before, only for location-aware attention
     place: int = 0
 
     def select(self, rows: Tensor) -> RecurrentState:
@@ -43,7 +43,7 @@ class RecurrentState:
             None if self.context is None else self.context[rows],
             None if self.summary is None else self.summary[rows],
             None if self.top is None else self.top[rows],
-            None if self.looked is None else self.looked[rows],
+            None if self.attended is None else self.attended[rows],
             self.place,
         )
 
@@ -73,7 +73,7 @@ class Gate(nn.Module):
 
 
 @dataclass(frozen=True)
-class Looking:
+class AttentionUse:
     """How a recurrent decoder uses its attention."""
 
     feed: bool = True
@@ -88,7 +88,7 @@ class RecurrentDecoder(nn.Module):
         width: int,
         attention: Attention | None,
         join: Concat | Gate | None,
-        looking: Looking,
+        looking: AttentionUse,
         every: bool,
         dropout: Dropout,
     ) -> None:
@@ -108,7 +108,7 @@ class RecurrentDecoder(nn.Module):
             context=memory.states.new_zeros(rows, self._context_width) if fed_next else None,
             summary=memory.final[-1] if self.every else None,
             top=layers[-1][0] if self.before else None,
-            looked=None if self.attention is None or source is None else self.attention.first(source),
+            attended=None if self.attention is None or source is None else self.attention.first(source),
         )
 
     @property
@@ -136,28 +136,32 @@ class RecurrentDecoder(nn.Module):
         if weights is not None and sight is not None:
             return fused.looking(weights, sight, x, state.layers[0])
         states, contexts = [], []
-        for one in x.unbind(1):
-            h, context, state = self._step(one, state)
+        for step in x.unbind(1):
+            h, context, state = self._step(step, state)
             states.append(h[:, None])
             contexts.append(context)
         return torch.cat(states, dim=1), torch.cat([c for c in contexts if c is not None], dim=1)
 
     def _step(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None, RecurrentState]:
-        """One vector (B, I) to the state (B, D), the context (B, 1, C), and what the next step needs."""
-        context, looked = (None, state.looked) if state.top is None else self._look(state.top[:, None], state)
+        """From one vector (B, I) to the state (B, D), the context (B, 1, C), and the state of the next step."""
+        context, attended = (None, state.attended) if state.top is None else self._look(state.top[:, None], state)
         if self.feed and context is not None:
             x = torch.cat([x, context[:, 0]], dim=-1)
         elif state.context is not None:
             x = torch.cat([x, state.context], dim=-1)
         h, layers = self.stack.step(x, state.layers)
         if state.top is None:
-            context, looked = self._look(h[:, None], state)
-        kept = context[:, 0] if state.context is not None and context is not None else None
+            context, attended = self._look(h[:, None], state)
+        next_context = context[:, 0] if state.context is not None and context is not None else None
         top = None if state.top is None else h
-        return h, context, replace(state, layers=layers, context=kept, top=top, looked=looked, place=state.place + 1)
+        return (
+            h,
+            context,
+            replace(state, layers=layers, context=next_context, top=top, attended=attended, place=state.place + 1),
+        )
 
     def _with_summary(self, x: Tensor, state: RecurrentState) -> Tensor:
-        """Vectors (B, T, E), each with the summary behind it if the bridge gives it at every step."""
+        """Append the summary to the vectors (B, T, E) if the bridge gives it at every step."""
         if state.summary is None:
             return x
         return torch.cat([x, state.summary[:, None].expand(-1, x.shape[1], -1)], dim=-1)
@@ -169,16 +173,16 @@ class RecurrentDecoder(nn.Module):
         return self.attention.sight(state.source)
 
     def _look(self, query: Tensor, state: RecurrentState) -> tuple[Tensor | None, Tensor | None]:
-        """The context, and where it looked, if that is asked for."""
+        """Return the context, and the attention weights if the next step needs them."""
         if self.attention is None or state.source is None:
             return None, None
-        if state.looked is not None:
-            return self.attention.move(query, state.source, state.looked)
+        if state.attended is not None:
+            return self.attention.move(query, state.source, state.attended)
         context: Tensor = self.attention(query, state.source)
         return context, None
 
     def _joined(self, h: Tensor, context: Tensor | None) -> Tensor:
-        """States (B, T, D) and contexts (B, T, C) to outputs (B, T, D)."""
+        """Join states (B, T, D) and contexts (B, T, C) to outputs (B, T, D)."""
         out = h if self.join is None or context is None else self.join(h, context)
         dropped: Tensor = self.dropout(out)
         return dropped

@@ -16,7 +16,7 @@ from weft.core.native.decoding import Block, Blocks, Decoding, Norm, Panels, Sig
 from weft.core.trace import tracing
 from weft.nn.cache import Cache
 from weft.nn.embed import Embed
-from weft.nn.multihead import Around, FeedForward, MultiHead, last_norm, together
+from weft.nn.multihead import FeedForward, MultiHead, ResidualNorm, last_norm, together
 from weft.nn.positions import NoPositions
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, length, d)
@@ -24,16 +24,17 @@ KeysValues = tuple[Tensor, Tensor]  # each (B, H, length, d)
 
 @dataclass(frozen=True)
 class TransformerState:
-    """For each block, the keys and values of the source, once a line, and of what each hypothesis has written.
+    """For each block, the keys and values of the source, once per line, and of what each hypothesis has written.
 
-    When lines leave, their keys stay where they are: the compiled step knows where to read, others ask for `settled`.
+    When lines are dropped, their keys stay where they are: the compiled step knows where to read, and other code calls
+    `compacted` first.
     """
 
     source: tuple[KeysValues, ...]
     mask: Tensor  # (B, 1, 1, S)
     lines: Lines
     written: Cache
-    stored: Tensor | None = None  # (B,) where each line stands in `source` and `mask`; None: at its own place
+    stored: Tensor | None = None  # (B,) the index of each line in `source` and `mask`; None: in order
 
     @property
     def place(self) -> int:
@@ -45,9 +46,9 @@ class TransformerState:
             stored = kept if stored is None else stored[kept]
         return replace(self, lines=lines, written=self.written.select(rows), stored=stored)
 
-    def settled(self) -> TransformerState:
-        """With every line and every hypothesis at its own place."""
-        written = self.written.settled()
+    def compacted(self) -> TransformerState:
+        """Return the state with every line and hypothesis at its own index."""
+        written = self.written.compacted()
         if self.stored is None:
             return replace(self, written=written)
         source = tuple((keys[self.stored], values[self.stored]) for keys, values in self.source)
@@ -56,32 +57,32 @@ class TransformerState:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a block's self-attention sees: which places (…, T, all), and the cache, which holds its own part."""
+    """What a block's self-attention may see: which positions (…, T, all), and the cache of keys and values."""
 
     positions: NoPositions
-    visible: Tensor | None  # needed for several new places
-    written: Cache | None  # None where nothing is written before and nothing will be read after
+    visible: Tensor | None  # needed for several new positions
+    written: Cache | None  # None where nothing was written before and nothing will be read later
     block: int = 0
 
 
 class DecoderBlock(nn.Module):
-    """Attend to what is written, attend to the source, feed forward, each with what stands around it."""
+    """Self-attention, cross-attention and a feed-forward layer, each with residual connection and norm."""
 
     def __init__(self, own: MultiHead, cross: MultiHead, width: int, inner: int, norm: str, dropout: float) -> None:
         super().__init__()
         self.own, self.cross, self.feed = own, cross, FeedForward(width, inner, dropout)
-        self.around_own, self.around_cross, self.around_feed = (Around(width, norm, dropout) for _ in range(3))
+        self.around_own, self.around_cross, self.around_feed = (ResidualNorm(width, norm, dropout) for _ in range(3))
 
     def forward(self, x: Tensor, source: KeysValues, state: TransformerState, seen: Seen) -> Tensor:
-        """New places x (N, T, D) after those that are written already."""
+        """Process new positions x (N, T, D) after those that are written already."""
         query, keys, values = self.own.of_one(self.around_own.before(x))
-        query, keys = (seen.positions.turn(one, state.place) for one in (query, keys))
+        query, keys = seen.positions.turn(query, state.place), seen.positions.turn(keys, state.place)
         if seen.written is not None:
             keys, values = seen.written.put(seen.block, keys, values)
         x = self.around_own.after(x, self.own.attend(query, keys, values, seen.visible, "decode.self"))
         query = self.cross.split(self.cross.query(state.lines.fold(self.around_cross.before(x))))
-        looked = self.cross.attend(query, *source, state.mask, "decode.cross")
-        x = self.around_cross.after(x, state.lines.unfold(looked))
+        context = self.cross.attend(query, *source, state.mask, "decode.cross")
+        x = self.around_cross.after(x, state.lines.unfold(context))
         return self.around_feed.after(x, self.feed(self.around_feed.before(x)))
 
 
@@ -89,7 +90,7 @@ class TransformerDecoder(nn.Module):
     def __init__(self, embed: Embed, blocks: list[DecoderBlock], width: int, norm: str) -> None:
         super().__init__()
         self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), last_norm(width, norm), width
-        self.packed: tuple[Decoding, Blocks] | None = None  # where a model only predicts, see weft/nn/packed.py
+        self.packed: tuple[Decoding, Blocks] | None = None  # in a model that only predicts, see weft/nn/packed.py
 
     @property
     def heads(self) -> int:
@@ -106,25 +107,25 @@ class TransformerDecoder(nn.Module):
         if packed is not None and native.is_plain(state.written.room) and not tracing():
             written = state.written.longer(1)
             return self._compiled_step(*packed, y, state, written), replace(state, written=written)
-        state = state.settled()
+        state = state.compacted()
         written = state.written.longer(1)
         return self._advance(y[:, None], state, None, written)[:, 0], replace(state, written=written)
 
     def unroll(self, y: Tensor, state: TransformerState) -> Tensor:
-        state = state.settled()
+        state = state.compacted()
         written = state.written.longer(y.shape[1]) if state.place else None
         return self._advance(y, state, causal(y.shape[1], state.place, y.device), written)
 
     def _advance(self, y: Tensor, state: TransformerState, visible: Tensor | None, written: Cache | None) -> Tensor:
         x, positions = self.embed(y, state.place), self.embed.positions  # (N, T, D)
         visible = biased(visible, positions.bias(y.shape[1], state.place + y.shape[1], state.place))
-        for place, (block, source) in enumerate(zip(self._blocks(), state.source, strict=True)):
-            x = block(x, source, state, Seen(positions, visible, written, place))
+        for number, (block, source) in enumerate(zip(self._blocks(), state.source, strict=True)):
+            x = block(x, source, state, Seen(positions, visible, written, number))
         out: Tensor = self.norm(x)
         return out
 
     def pack(self, compiled: Decoding) -> set[nn.Module]:
-        """Take steps in compiled code from now on, where it knows this attention."""
+        """Run steps in compiled code from now on, where it knows this attention."""
         blocks = self._blocks()
         if not all(block.own.fused and block.cross.fused for block in blocks):
             return set()
@@ -152,20 +153,20 @@ class TransformerDecoder(nn.Module):
 
 
 def _of_source(states: Tensor, looks: list[MultiHead]) -> tuple[KeysValues, ...]:
-    """The keys and values of every block, which all read the same states."""
-    found = together(states, *(layer for look in looks for layer in (look.key, look.value)))
-    split = [looks[0].split(one) for one in found]
+    """Return the keys and values of every block, which all read the same states."""
+    projected = together(states, *(layer for look in looks for layer in (look.key, look.value)))
+    split = [looks[0].split(part) for part in projected]
     return tuple(zip(split[::2], split[1::2], strict=True))
 
 
 def _layers(block: DecoderBlock) -> list[nn.Linear]:
-    """What the compiled step multiplies with, but for queries, keys and values of what is written."""
+    """Return the matrices of the compiled step, except queries, keys and values of self-attention."""
     feed = [layer for layer in block.feed if isinstance(layer, nn.Linear)]
     return [block.own.out, block.cross.query, block.cross.out, *feed]
 
 
 def _packed(block: DecoderBlock) -> Block:
-    panels = [Panels(*block.own.joint()), *(Panels(one.weight, one.bias) for one in _layers(block))]
+    panels = [Panels(*block.own.joint()), *(Panels(layer.weight, layer.bias) for layer in _layers(block))]
     return Block(panels, [_norm(around.norm) for around in (block.around_own, block.around_cross, block.around_feed)])
 
 
