@@ -57,6 +57,7 @@ def test_every_block_of_the_tour_prints_what_the_page_shows(tmp_path: Path, monk
 
 WALKS = {
     "The walk of one pair": ["train", "pairs.tsv", "--steps", "2", "--set", "train.evaluations=1", "--out", "new-run"],
+    "The walk of one predicted line": ["predict", "my-run"],
 }
 
 
