@@ -36,7 +36,7 @@ from weft.core.errors import Interrupted, UserError, WeftError
 from weft.core.machine import Speed
 from weft.core.pair import Pair
 from weft.data.survey import Survey, survey
-from weft.look.compared import Line, _clock, draw_score_length, draw_score_time, looks_of, looks_of_all, mean_curve
+from weft.look.compared import Line, _clock, draw_score_length, draw_score_time, look_of, looks_of, mean_curve
 from weft.predict.predictor import Predictor
 from weft.runs.report import Plain, Quiet
 from weft.score.metrics import table_of
@@ -925,13 +925,13 @@ def test_the_mean_curve_is_of_times_that_all_seeds_have_reached() -> None:
 
 
 def test_colours_follow_the_first_setting_and_strokes_the_second() -> None:
-    assert looks_of((0, 1)).colour == looks_of((0, 0)).colour
-    assert looks_of((0, 1)).stroke != looks_of((0, 0)).stroke
-    assert looks_of((0, 0, 1)).marker != looks_of((0, 0, 0)).marker
-    assert looks_of((11,)) != looks_of((1,))
+    assert look_of((0, 1)).colour == look_of((0, 0)).colour
+    assert look_of((0, 1)).stroke != look_of((0, 0)).stroke
+    assert look_of((0, 0, 1)).marker != look_of((0, 0, 0)).marker
+    assert look_of((11,)) != look_of((1,))
     assert [_clock(seconds) for seconds in (2.5, 60, 140, 7200)] == ["2.5 s", "1 min", "2m20s", "2 h"]
     lines = [Line("", indices, ()) for indices in ((0, 1, 0), (0, 1, 1))]  # the first two keys have one value
-    assert len({looks.colour for looks in looks_of_all(lines)}) == 2
+    assert len({look.colour for look in looks_of(lines)}) == 2
 
 
 @pytest.mark.usefixtures("rendered")

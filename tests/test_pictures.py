@@ -1,4 +1,4 @@
-"""Pictures: they are drawn for odd inputs too, at the size that was promised, without touching matplotlib's state."""
+"""Pictures are drawn for unusual inputs too, at their documented size, without changing matplotlib's state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("rendered")
 
 
 def heat_map(source: Sequence[str], target: Sequence[str], weights: np.ndarray, path: Path, title: str = "") -> None:
-    """A picture of one panel."""
+    """Draw a picture of one panel."""
     heat_maps([(source, target, weights, title)], path)
 
 
@@ -33,7 +33,7 @@ def weights(rows: int, columns: int) -> np.ndarray:
 
 
 def size(path: Path) -> tuple[int, int]:
-    """Width and height."""
+    """Return width and height."""
     height, width = imread(path).shape[:2]
     return width, height
 
@@ -57,7 +57,7 @@ def evaluation(step: int, score: float, best: bool = False) -> dict[str, object]
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_cell_has_the_same_size_in_every_picture(tmp_path: Path) -> None:
+def test_a_square_has_the_same_size_in_every_picture(tmp_path: Path) -> None:
     for columns, rows in ((10, 8), (20, 8), (20, 18)):
         heat_map(["a"] * columns, ["b"] * rows, weights(rows, columns), tmp_path / f"{columns}-{rows}.png")
     (w1, h1), (w2, h2), (w3, h3) = (size(tmp_path / f"{name}.png") for name in ("10-8", "20-8", "20-18"))

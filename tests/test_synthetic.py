@@ -1,4 +1,4 @@
-"""Made-up dates: one answer for each question, and the same rows each time."""
+"""Generated dates: one target for each tag and source, and the same rows each time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_tag_and_source_decide_the_target() -> None:
     assert len(answers) < 50_000, "no repeats were drawn, so nothing was tested"
 
 
-def test_no_row_comes_twice(many: list[Pair]) -> None:
+def test_no_row_occurs_twice(many: list[Pair]) -> None:
     assert len(many) == 50_000
     assert len({(pair.tag, pair.source) for pair in many}) == 50_000
 
@@ -36,10 +36,10 @@ def test_the_tag_matters_to_the_answer(many: list[Pair]) -> None:
     targets: dict[str, set[str]] = {}
     for pair in many:
         targets.setdefault(pair.source, set()).add(pair.target)
-    assert any(len(found) > 1 for found in targets.values())
+    assert any(len(answers) > 1 for answers in targets.values())
 
 
-def test_all_locales_come_about_equally_often(many: list[Pair]) -> None:
+def test_all_locales_occur_about_equally_often(many: list[Pair]) -> None:
     for name in ORDERS:
         assert 4_500 < sum(pair.tag == name for pair in many) < 5_500
 
@@ -50,7 +50,7 @@ def test_targets_are_iso_dates_of_a_century(many: list[Pair]) -> None:
         assert "1950" <= pair.target[:4] <= "2049"
 
 
-def test_sources_hold_no_white_space_but_single_spaces(many: list[Pair]) -> None:
+def test_sources_have_no_white_space_but_single_spaces(many: list[Pair]) -> None:
     assert all(pair.source == " ".join(pair.source.split()) for pair in many)
 
 
@@ -69,7 +69,7 @@ def test_sources_hold_no_white_space_but_single_spaces(many: list[Pair]) -> None
         ("pt_BR", r"^\d{4}-\d\d-\d\d$"),
     ],
 )
-def test_a_style_of_the_locale_is_found(many: list[Pair], tag: str, shape: str) -> None:
+def test_a_style_of_the_locale_occurs(many: list[Pair], tag: str, shape: str) -> None:
     assert any(re.match(shape, pair.source) for pair in many if pair.tag == tag)
 
 
@@ -79,12 +79,12 @@ def test_the_seed_decides_the_rows_and_a_longer_list_begins_with_a_shorter_one()
 
 
 @pytest.mark.parametrize("count", [-1, MOST + 1])
-def test_an_impossible_count_is_the_users_mistake(count: int) -> None:
+def test_an_impossible_count_is_refused(count: int) -> None:
     with pytest.raises(UserError, match=f"cannot make {count} dates"):
         dates(count)
 
 
-def test_no_rows_can_be_asked_for() -> None:
+def test_a_count_of_zero_gives_no_rows() -> None:
     assert dates(0) == []
 
 
@@ -109,8 +109,8 @@ def test_extreme_shares_put_everything_in_one_part() -> None:
 
 
 @pytest.mark.parametrize("shares", [(-0.1, 0.5), (0.8, 0.3), (float("nan"), 0.1)])
-def test_shares_that_are_no_shares_are_the_users_mistake(shares: tuple[float, float]) -> None:
-    with pytest.raises(UserError, match="do not divide a whole"):
+def test_shares_that_sum_to_more_than_one_are_refused(shares: tuple[float, float]) -> None:
+    with pytest.raises(UserError, match="are not parts of 1"):
         split_by_target([], shares)
 
 

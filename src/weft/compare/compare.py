@@ -45,12 +45,12 @@ class Compared:
 
     @property
     def best(self) -> Row | None:
-        """The variant that is ahead of every other by more than chance; None if there is no such variant."""
+        """The variant that is significantly better than every other; None if there is no such variant."""
         return next((row for row in self.rows if row.best), None)
 
     @property
     def leaders(self) -> list[Row]:
-        """The best variant, or the first and those that are not told apart from it."""
+        """The best variant; if there is none, the first and those that are not significantly different from it."""
         return [row for row in self.rows if row.best or row.tied]
 
     def table(self) -> tuple[list[str], list[list[str]]]:

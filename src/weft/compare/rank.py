@@ -32,8 +32,8 @@ EXPLANATION = (
 class Row:
     """One variant in the ranked table; one without results has a `reason`.
 
-    `p` is that of being as good as the first. `best` is ahead of every other by more than chance; where none is, the
-    first and those that are not told apart from it are `tied`.
+    `p` is that of being as good as the first. `best` is significantly better than every other; where there is no such
+    variant, the first and those that are not significantly different from it are `tied`.
     """
 
     combination: Combination
@@ -122,7 +122,7 @@ def _failure(combination: Combination, results: Sequence[Result]) -> str:
 
 
 def summary(plan: ComparisonPlan, rows: Sequence[Row]) -> str:
-    """Return the outcome in one sentence, in Markdown: the best variant, or those that are not told apart."""
+    """Return the outcome in one sentence, in Markdown: the best variant, or those that are tied."""
     metric = table_of()[plan.metric]
     leaders = {row.label: metric.show(row.score or 0.0) for row in rows if row.best or row.tied}
     label, score = next(iter(leaders.items()))

@@ -18,7 +18,7 @@ from weft.score.metrics import table_of
 class ComparisonReporter:
     """Shows the runs of a comparison one after the other; to each of them it is an ordinary `Reporter`.
 
-    A note is shown once, and of the autopilot's choices, which all runs share, nothing.
+    A note is shown once; the autopilot's choices, which all runs share, are not shown again.
     """
 
     def __init__(self, display: Display, plan: ComparisonPlan, done: Sequence[Result]) -> None:
@@ -85,7 +85,7 @@ class ComparisonReporter:
         return f"run {min(runs, done + 1)} of {runs}{left}"
 
     def _leader(self) -> str:
-        """` · leading so far: gru 46.44`; nothing while there is one variant, or several are equal."""
+        """Return ` · leading so far: gru 46.44`, or nothing while there is one variant or several are equal."""
         scores: dict[str, list[float]] = {}
         for result in self._results.values():
             if result.score is not None:

@@ -85,7 +85,7 @@ def _stop_on_sigterm() -> Iterator[None]:
 def _train_and_score(
     comparison: OpenComparison, combination: Combination, seed: int, reporter: ComparisonReporter
 ) -> Result:
-    """Train one run and return its result; an error is a failed result, so that the other runs go on."""
+    """Train one run and return its result; an error becomes a failed result."""
     folder = comparison.folder.run(combination.name, seed)
     path = str(folder.path.relative_to(comparison.folder.path))
     failed = Result(combination.name, seed, "failed", combination.shown_settings, path)
@@ -97,7 +97,7 @@ def _train_and_score(
         raise
     except WeftError as error:
         return replace(failed, reason=error.what)
-    except Exception as error:  # whatever it is, the other runs go on
+    except Exception as error:  # so that the other runs continue
         return replace(failed, reason=f"{type(error).__name__}: {error}")
 
 

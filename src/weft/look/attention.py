@@ -1,11 +1,11 @@
-"""Attention weights as heat maps: source symbols along the top, target symbols down the side, one cell a weight.
+"""Attention weights as heat maps: source symbols along the top, target symbols down the side, one square per weight.
 
-Cells have one size whatever the picture, so a longer sequence makes a larger one, up to MOST_INCHES a side; beyond that
-cells and letters shrink, and in the end only every second, third … symbol is named. All panels of a picture share one
-colour scale, from 0 to the largest weight in it. A figure is drawn on its own, so no state of matplotlib is touched.
+Squares have the same size in every picture, so a longer sequence makes a larger picture, up to MOST_INCHES a side;
+beyond that squares and letters shrink, and in the end only every second, third … symbol is named. All panels of a
+picture share one colour scale, from 0 to the largest weight in it. No global state of matplotlib is changed.
 
 Limits: letters are DejaVu Sans (Latin, Greek, Cyrillic, IPA, Arabic); matplotlib warns of and boxes the ones it lacks,
-such as Chinese. Symbols longer than LONGEST_LABEL letters are cut.
+such as Chinese. Symbols longer than LONGEST_LABEL letters are truncated.
 """
 
 # T target length · S source length
@@ -51,7 +51,7 @@ COLOURS = LinearSegmentedColormap.from_list("weft", ["#ffffff", "#cfe3f2", "#6fb
 
 
 def heat_maps(panels: Sequence[Panel], path: Path) -> None:
-    """Several heat maps in one picture, in reading order, in as many columns as make it a little wider than high."""
+    """Draw several heat maps in one picture, in reading order, in columns that make it a little wider than high."""
     if not panels:
         raise WeftError("there is no heat map to draw", where=str(path), todo="give at least one panel")
     for panel in panels:
@@ -72,13 +72,13 @@ def _check(panel: Panel, path: Path) -> None:
         raise WeftError(
             f"weights of shape {weights.shape} do not fit {len(target)} target and {len(source)} source symbols",
             where=str(path),
-            todo="give one row a target symbol and one column a source symbol",
+            todo="give one row per target symbol and one column per source symbol",
         )
 
 
 @dataclass(frozen=True)
 class _Sheet:
-    """A panel that knows its size: the cells, and the room that its labels (left, above) and its title need."""
+    """A panel with its sizes: the squares, and the space for its labels (left, above) and its title."""
 
     source: list[str]
     target: list[str]
@@ -126,7 +126,7 @@ def _shown(symbol: str) -> str:
 
 
 def _wrapped(title: str, width: float) -> str:
-    """A title may widen a small panel, but not beyond some 44 letters."""
+    """Wrap a title; it may widen a small panel to about 44 letters."""
     return "\n".join(textwrap.wrap(title, max(44, int(12 * width))))
 
 
@@ -135,7 +135,7 @@ def _points(cell: float) -> float:
 
 
 def _every(cell: float) -> int:
-    """Name every n-th symbol only: 1 until the letters are taller than the cells."""
+    """Return n to name every n-th symbol: 1 until the letters are taller than the squares."""
     return max(1, math.ceil(1.1 * _points(cell) / (72 * cell)))
 
 
@@ -151,7 +151,7 @@ def _title_size(title: str) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Page:
-    """Sheets in a grid: columns as wide as their widest sheet, rows as high as their highest."""
+    """Sheets in a grid: each column is as wide as its widest sheet, each row as high as its highest."""
 
     sheets: list[_Sheet]
     widths: list[float]
@@ -169,9 +169,9 @@ class _Page:
     def largest(self) -> float:
         return max(self.width, self.height)
 
-    def corner(self, place: int) -> tuple[float, float]:
-        """Where a sheet begins, from the left and from the top."""
-        row, column = divmod(place, len(self.widths))
+    def corner(self, index: int) -> tuple[float, float]:
+        """Return where a sheet begins, in inches from the left and from the top."""
+        row, column = divmod(index, len(self.widths))
         left = list(accumulate((w + GAP for w in self.widths), initial=GAP))
         top = list(accumulate((h + GAP for h in self.heights), initial=GAP))
         return left[column], top[row]
@@ -191,9 +191,9 @@ def _columns(sheets: list[_Sheet], count: int) -> _Page:
 def _drawn(page: _Page, cell: float) -> Figure:
     figure = Figure(figsize=(page.width, page.height), facecolor="white")
     scale = _scale(page)
-    for place, sheet in enumerate(page.sheets):
-        left, top = page.corner(place)
-        _entitle(figure, sheet.title, left / page.width, 1 - top / page.height)
+    for index, sheet in enumerate(page.sheets):
+        left, top = page.corner(index)
+        _draw_title(figure, sheet.title, left / page.width, 1 - top / page.height)
         top += sheet.title_size[1] + sheet.above
         axes = _axes(figure, page, left + sheet.left, top, *sheet.cells)
         _fill(axes, sheet, scale)
@@ -202,7 +202,7 @@ def _drawn(page: _Page, cell: float) -> Figure:
     return figure
 
 
-def _entitle(figure: Figure, title: str, x: float, y: float) -> None:
+def _draw_title(figure: Figure, title: str, x: float, y: float) -> None:
     figure.text(x, y, title, fontsize=TITLE_POINTS, family=FAMILY, color=INK, va="top", parse_math=False)
 
 
@@ -214,7 +214,7 @@ def _scale(page: _Page) -> Normalize:
 
 
 def _axes(figure: Figure, page: _Page, left: float, top: float, width: float, height: float) -> Axes:
-    """Axes at a place given in inches from the top left corner."""
+    """Add axes at a position in inches from the top left corner."""
     bottom = page.height - top - height
     return figure.add_axes((left / page.width, bottom / page.height, width / page.width, height / page.height))
 
@@ -241,7 +241,7 @@ def _label(axes: Axes, sheet: _Sheet, cell: float) -> None:
 
 
 def _bar(figure: Figure, page: _Page, scale: Normalize) -> None:
-    """A small colour bar beside the first row, as high as its cells when these are few."""
+    """Draw a small colour bar beside the first row, as high as its squares when these are few."""
     first = page.sheets[0]
     height = min(LONGEST_BAR, max(0.6, first.cells[1]))
     top = page.corner(0)[1] + first.title_size[1] + first.above

@@ -1,8 +1,8 @@
 """Pictures of a comparison: score against time, and score against source length.
 
-A cell is a line. Where one key varies, each value has a colour; where two do, the first's values have colours and the
-second's have strokes; a third key's have markers. The legend is in the order of the ranking. Faint lines are the single
-seeds, where there are several, and the strong one is their mean.
+Each variant is a line. Where one key varies, each value has a colour; where two do, the values of the first have
+colours and those of the second have strokes; those of a third have markers. The legend is in the order of the ranking.
+Where there are several seeds, faint lines are the single ones and the strong line is their mean.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 POINTS = 120  # of a mean over seeds
 BARS = "#eef1f4"
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
-MOST_TICKS = 9
-MOST_FAINT = 24  # single seeds drawn
+MAX_TICKS = 9
+MAX_SINGLE_SEEDS = 24  # beyond that, only means are drawn
 
 
 @dataclass(frozen=True)
 class Line:
-    """One cell: its name, which values it has of what varies, and (x, y) points of each seed."""
+    """One variant: its name, the index of each varied value, and the (x, y) points of each seed."""
 
     label: str
     value_indices: tuple[int, ...]
@@ -39,41 +39,41 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Looks:
+class Look:
     colour: str
     stroke: object
     marker: str
 
 
-def looks_of_all(lines: Sequence[Line]) -> list[Looks]:
+def looks_of(lines: Sequence[Line]) -> list[Look]:
     """Return each line's look; a setting of which all lines have the same value (others were impossible) is ignored."""
     indices = [line.value_indices for line in lines]
     varied = [k for k, values in enumerate(zip(*indices, strict=True)) if len(set(values)) > 1]
-    return [looks_of(tuple(values[k] for k in varied) or (0,)) for values in indices]
+    return [look_of(tuple(values[k] for k in varied) or (0,)) for values in indices]
 
 
-def looks_of(value_indices: tuple[int, ...]) -> Looks:
+def look_of(value_indices: tuple[int, ...]) -> Look:
     first, second, third = (*value_indices, 0, 0, 0)[:3]
-    if len(value_indices) == 1:  # when the colours are through, again with another stroke
+    if len(value_indices) == 1:  # more values than colours: again with another stroke
         second = first // len(COLOURS)
-    return Looks(COLOURS[first % len(COLOURS)], STROKES[second % len(STROKES)], MARKERS[third % len(MARKERS)])
+    return Look(COLOURS[first % len(COLOURS)], STROKES[second % len(STROKES)], MARKERS[third % len(MARKERS)])
 
 
 def draw_score_time(lines: Sequence[Line], path: Path, metric: str, title: str = "") -> None:
-    """The validation score of each cell while it trained, over seconds."""
+    """Draw the validation score of each variant over training time."""
     figure, axes = _figure(title)
-    faint = sum(len(line.seeds) for line in lines if len(line.seeds) > 1) <= MOST_FAINT
-    for line, looks in reversed(list(zip(lines, looks_of_all(lines), strict=True))):  # the best lies on top
+    faint = sum(len(line.seeds) for line in lines if len(line.seeds) > 1) <= MAX_SINGLE_SEEDS
+    for line, look in reversed(list(zip(lines, looks_of(lines), strict=True))):  # the first of the ranking lies on top
         if faint and len(line.seeds) > 1:
             for seed in line.seeds:
-                axes.plot(*_sides(seed), color=looks.colour, linewidth=0.7, alpha=0.3)
+                axes.plot(*_xy(seed), color=look.colour, linewidth=0.7, alpha=0.3)
         mean = mean_curve(line.seeds)
-        (drawn,) = axes.plot(*_sides(mean), color=looks.colour, linewidth=2.0, label=line.label)
-        drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, markevery=[-1] if mean else None)
+        (drawn,) = axes.plot(*_xy(mean), color=look.colour, linewidth=2.0, label=line.label)
+        drawn.set(linestyle=look.stroke, marker=look.marker, markersize=5, markevery=[-1] if mean else None)
     style(axes, "training time", label_of(metric))
     axes.xaxis.set_major_formatter(FuncFormatter(_clock))
     longest = max((x for line in lines for seed in line.seeds for x, _ in seed), default=1.0)
-    axes.xaxis.set_major_locator(MultipleLocator(next((s for s in TICKS if longest / s <= MOST_TICKS), longest)))
+    axes.xaxis.set_major_locator(MultipleLocator(next((s for s in TICKS if longest / s <= MAX_TICKS), longest)))
     axes.set_xlim(left=0)
     open_flat_axis(axes)
     _legend(axes)
@@ -83,7 +83,7 @@ def draw_score_time(lines: Sequence[Line], path: Path, metric: str, title: str =
 def draw_score_length(
     lines: Sequence[Line], classes: Sequence[tuple[str, int]], path: Path, metric: str, unit: str, title: str = ""
 ) -> None:
-    """The final score of each cell by classes of source length (their names and numbers of pairs)."""
+    """Draw the final score of each variant by classes of source length (their names and numbers of pairs)."""
     figure, axes = _figure(title)
     behind = axes.twinx()
     behind.bar(range(len(classes)), [count for _, count in classes], width=0.86, color=BARS)
@@ -91,10 +91,10 @@ def draw_score_length(
     behind.set_axis_off()
     axes.set_zorder(behind.get_zorder() + 1)
     axes.patch.set_visible(False)
-    for line, looks in reversed(list(zip(lines, looks_of_all(lines), strict=True))):
+    for line, look in reversed(list(zip(lines, looks_of(lines), strict=True))):
         points = mean_points(line.seeds)
-        (drawn,) = axes.plot(*_sides(points), color=looks.colour, linewidth=2.0, label=line.label)
-        drawn.set(linestyle=looks.stroke, marker=looks.marker, markersize=5, clip_on=False)
+        (drawn,) = axes.plot(*_xy(points), color=look.colour, linewidth=2.0, label=line.label)
+        drawn.set(linestyle=look.stroke, marker=look.marker, markersize=5, clip_on=False)
     style(axes, f"source length ({unit}); bars: how many pairs", label_of(metric))
     axes.set_xticks(range(len(classes)), [f"{name}\n({count:,})" for name, count in classes])
     axes.set_ylim(bottom=0)
@@ -103,7 +103,7 @@ def draw_score_length(
 
 
 def mean_curve(seeds: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
-    """The mean over seeds at times that all of them have reached, between their points along straight lines."""
+    """Return the mean over seeds at the times that all have reached, interpolated linearly."""
     real = [seed for seed in seeds if seed]
     if len(real) < 2:
         return list(real[0]) if real else []
@@ -111,17 +111,17 @@ def mean_curve(seeds: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[flo
     if high <= low:
         return mean_points([seed[-1:] for seed in real])
     times = np.linspace(low, high, POINTS)
-    mean = np.mean([np.interp(times, *_sides(seed)) for seed in real], axis=0)
+    mean = np.mean([np.interp(times, *_xy(seed)) for seed in real], axis=0)
     return list(zip(times.tolist(), mean.tolist()))
 
 
 def mean_points(seeds: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
-    """The mean of the first points, of the second, and so on."""
+    """Return the mean of the first points, of the second points, and so on."""
     columns = zip(*seeds)
     return [(float(np.mean([x for x, _ in c])), float(np.mean([y for _, y in c]))) for c in columns]
 
 
-def _sides(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+def _xy(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
     return [x for x, _ in points], [y for _, y in points]
 
 

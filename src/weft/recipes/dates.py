@@ -1,4 +1,4 @@
-"""Pairs made from nothing, for the demo and for tests: dates as people write them in ten locales, to ISO 8601.
+"""Generated pairs for the demo and for tests: dates as people write them in ten locales, and the same in ISO 8601.
 
 The locale is the pair's tag, because 03/04/26 is the third of April or the fourth of March depending on it. Years run
 from 1950 to 2049, so that two digits name one year; within a locale the order of day, month and year is fixed, so
@@ -41,14 +41,14 @@ MOST = 1_000_000
 
 
 def dates(count: int, seed: int = 1) -> list[Pair]:
-    """`count` distinct (tag, source) pairs; the first rows of a longer list are those of a shorter one."""
+    """Return `count` distinct (tag, source) pairs; a longer list begins with the rows of a shorter one."""
     if not 0 <= count <= MOST:
         raise UserError(f"cannot make {count} dates", where="count", todo=f"ask for 0 to {MOST}")
     return list(islice(_distinct(_draws(random.Random(seed))), count))
 
 
 def _draws(rng: random.Random) -> Iterator[Pair]:
-    from babel.dates import format_date  # here, because only those who make dates need Babel
+    from babel.dates import format_date  # only this needs Babel
 
     names = tuple(ORDERS)
     while True:
@@ -60,7 +60,7 @@ def _draws(rng: random.Random) -> Iterator[Pair]:
 
 
 def _recased(text: str, rng: random.Random) -> str:
-    """Now and then as if typed in haste: all lower, or all upper case."""
+    """Return the text in lower or in upper case now and then, as people type it."""
     chance = rng.random()
     return text.lower() if chance < 0.1 else text.upper() if chance < 0.15 else text
 
@@ -76,17 +76,17 @@ def _distinct(pairs: Iterable[Pair]) -> Iterator[Pair]:
 
 @cache
 def _styles(name: str) -> tuple[tuple[str, ...], ...]:
-    """Three groups of CLDR patterns, drawn equally often: the locale's own, looser writing of them, and numbers."""
+    """Return three groups of CLDR patterns, drawn equally often: standard ones, looser forms of them, and numbers."""
     from babel import Locale
 
     locale = Locale.parse(name)
-    own = [locale.date_formats[length].pattern for length in ("full", "long", "medium", "short")]
-    own += [locale.datetime_skeletons[fields].pattern for fields in ("yMMMEd", "yMEd")]
-    return tuple(own), _looser(own[:2]), _numeric(ORDERS[name])
+    standard = [locale.date_formats[length].pattern for length in ("full", "long", "medium", "short")]
+    standard += [locale.datetime_skeletons[fields].pattern for fields in ("yMMMEd", "yMEd")]
+    return tuple(standard), _looser(standard[:2]), _numeric(ORDERS[name])
 
 
 def _looser(patterns: Iterable[str]) -> tuple[str, ...]:
-    """Shorter names, two-digit years and no punctuation, in every combination: `EEEE, d. MMMM y` → `EEE d MMM yy`."""
+    """Return patterns with short names, two-digit years and no punctuation: `EEEE, d. MMMM y` → `EEE d MMM yy`."""
     variants = []
     for pattern, brief, century, bare in product(patterns, (True, False), (True, False), (True, False)):
         text = pattern.replace("MMMM", "MMM").replace("EEEE", "EEE").replace("cccc", "ccc") if brief else pattern
@@ -96,7 +96,7 @@ def _looser(patterns: Iterable[str]) -> tuple[str, ...]:
 
 
 def _numeric(order: str) -> tuple[str, ...]:
-    """Numbers in the locale's order, padded or not, with the century or not; and ISO itself, which is anyone's."""
+    """Return numeric patterns in the locale's order, padded or not, with two or four digits of the year; and ISO."""
     patterns = []
     for (day, month), year, mark in product((("d", "M"), ("dd", "MM")), ("y", "yy"), ".-/ "):
         fields = {"d": day, "M": month, "y": year}
@@ -105,28 +105,28 @@ def _numeric(order: str) -> tuple[str, ...]:
 
 
 def split_by_target(pairs: Sequence[Pair], shares: tuple[float, float]) -> tuple[list[Pair], list[Pair], list[Pair]]:
-    """Train, valid and test, `shares` being the first two: all pairs of one target fall into the same part.
+    """Split into train, valid and test by the `shares` of the first two; pairs of the same target stay together.
 
     The part is a hash of the target alone, so it is the same in every process and for every list.
     """
     train, valid = shares
     if not (train >= 0 and valid >= 0 and train + valid <= 1):
-        raise UserError(f"shares {shares} do not divide a whole", where="shares", todo="let them sum to 1 at most")
+        raise UserError(f"shares {shares} are not parts of 1", where="shares", todo="give shares that sum to 1 at most")
     parts: tuple[list[Pair], list[Pair], list[Pair]] = ([], [], [])
     for pair in pairs:
-        place = _place(pair.target)
-        parts[(place >= train) + (place >= train + valid)].append(pair)
+        position = _position(pair.target)
+        parts[(position >= train) + (position >= train + valid)].append(pair)
     return parts
 
 
-def _place(text: str) -> float:
-    """A number in [0, 1) that looks random and depends on the text alone."""
+def _position(text: str) -> float:
+    """Return a pseudo-random number in [0, 1) that depends on the text alone."""
     digest = hashlib.blake2b(text.encode(), digest_size=6).digest()  # 48 bits: exact in a float, never rounded up to 1
     return int.from_bytes(digest) / 2**48
 
 
 def write_tsv(pairs: Iterable[Pair], path: Path) -> None:
-    """Source, target and, if any pair has one, the tag on each line, without a header."""
+    """Write source, target and, if any pair has a tag, the tag on each line, without a header."""
     pairs = list(pairs)
     tagged = any(pair.tag for pair in pairs)
     with path.open("w", encoding="utf-8", newline="\n") as file:

@@ -23,4 +23,6 @@ class Curves:
     def draw(self) -> None:
         from weft.look.curves import draw_curves  # matplotlib takes half a second to load
 
-        draw_curves(self._folder.log, self._folder.path / "curves.png", self._folder.path.name)
+        name, members = self._folder.path.name, self._folder.read_spec().train.members
+        title = f"{name}: model 1 of {members}" if members > 1 else name
+        draw_curves(self._folder.log, self._folder.path / "curves.png", title)
