@@ -1,16 +1,22 @@
-"""The compiled parts; all else is in pyproject.toml. Without a compiler Weft installs without it and is slower.
+"""The compiled code; all else is in pyproject.toml. Without a compiler Weft installs without it and is slower.
 
 It is a plain shared library: no header of Python or torch is needed to build it, and it is loaded with ctypes.
 """
 
+import runpy
+
 from setuptools import Extension, setup
+
+NATIVE = "src/weft/core/native"
+SOURCE = runpy.run_path(f"{NATIVE}/source.py")["fingerprint"]()  # by which the loader knows what it was built from
 
 setup(
     ext_modules=[
         Extension(
             "weft.core.native._compiled",
-            [f"src/weft/core/native/{name}.c" for name in ("recurrence", "pointwise", "decoding")],
-            depends=["src/weft/core/native/common.h", "src/weft/core/native/product.h"],
+            [f"{NATIVE}/{name}.c" for name in ("recurrence", "pointwise", "decoding", "source")],
+            depends=[f"{NATIVE}/common.h", f"{NATIVE}/product.h"],
+            define_macros=[("WEFT_SOURCE", SOURCE)],
             libraries=["m"],
             extra_compile_args=[
                 "-O3",

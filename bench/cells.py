@@ -35,11 +35,11 @@ def there_and_back(run: Callable[[Tensor], Tensor], x: Tensor) -> Callable[[], N
 @contextmanager
 def plain() -> Iterator[None]:
     """Without compiled recurrences."""
-    kept, fused.possible = fused.possible, lambda x: False
+    kept, fused.available = fused.available, lambda x: False
     try:
         yield
     finally:
-        fused.possible = kept
+        fused.available = kept
 
 
 def in_plain_torch(cell: Recurrence, x: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def in_plain_torch(cell: Recurrence, x: Tensor) -> Tensor:
 
 
 def products(cell: Recurrence, batch: int, width: int) -> Callable[[], None]:
-    given = cell.weights()
+    given = cell.fused()
     weight, first, second = (m if m is None else m.detach() for m in (given.weight, given.first, given.second))
     flat, over_inputs = torch.randn(STEPS * batch, width), torch.randn(STEPS * batch, weight.shape[0])
     h, of_first = torch.randn(batch, width), torch.randn(batch, first.shape[0])

@@ -4,14 +4,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +19,6 @@ from torch import Tensor, nn
 from byhand import shaken as shaken_in_double
 from weft.core import native
 from weft.core.kinds import Batch
-from weft.core.native import library
 from weft.core.pair import END
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
@@ -43,7 +40,7 @@ def shaken(module: nn.Module) -> Any:
 @contextmanager
 def in_plain_torch() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fused, "possible", lambda x: False)
+        patch.setattr(fused, "available", lambda x: False)
         yield
 
 
@@ -115,8 +112,8 @@ def test_every_cell_with_a_fed_context(cell: str, score: str, moves: bool, monke
     more = {"encoder__width": 12} if score in ("dot", "scaled") else {}
     more |= {"decoder__attention__location_aware": moves, "decoder__attention__score": score}
     model = model_of(encoder__cell=cell, decoder__cell=cell, **more)
-    looks, looking = [], fused.looking
-    monkeypatch.setattr(fused, "looking", lambda *given: looks.append(1) or looking(*given))
+    looks, looking = [], fused.with_attention
+    monkeypatch.setattr(fused, "with_attention", lambda *given: looks.append(1) or looking(*given))
     both_ways(losses(model, batch([(1, 4), (6, 1), (3, 7)])))
     assert looks == [1], "the compiled code must have done it once, and plain torch the other time"
 
@@ -126,7 +123,7 @@ def test_what_it_does_not_know_is_left_to_plain_torch(monkeypatch: pytest.Monkey
     def never(*given: object) -> None:
         raise AssertionError("the compiled code was given what it does not know")
 
-    monkeypatch.setattr(fused, "looking", never)
+    monkeypatch.setattr(fused, "with_attention", never)
     given = batch([(2, 3), (4, 2)])
     for score in set(SCORES) - set(KNOWN):
         model_of(decoder__attention__score=score, encoder__width=12)(given)
@@ -156,16 +153,16 @@ def test_the_summary_at_every_step_stands_before_the_context() -> None:
 
 @compiled
 def test_other_formats_are_left_to_plain_torch() -> None:
-    assert fused.possible(torch.zeros(1))
-    assert not fused.possible(torch.zeros(1, dtype=torch.float64))
-    assert not fused.possible(torch.zeros(1, dtype=torch.bfloat16))
+    assert fused.available(torch.zeros(1))
+    assert not fused.available(torch.zeros(1, dtype=torch.float64))
+    assert not fused.available(torch.zeros(1, dtype=torch.bfloat16))
 
 
 @compiled
 def test_under_autocast_it_counts_in_float32() -> None:
     model, given = model_of(), batch([(1, 4), (6, 1), (3, 7)])
     with torch.autocast("cpu", torch.bfloat16):
-        assert fused.possible(torch.zeros(1, dtype=torch.bfloat16))
+        assert fused.available(torch.zeros(1, dtype=torch.bfloat16))
         state = model.decoder.start(model.bridge(model.encoder(given.source, given.source_mask)))
         assert (
             model.decoder.stack.sequence(torch.randn(3, 2, 18, dtype=torch.bfloat16), state.layers).dtype
@@ -204,35 +201,3 @@ def test_it_can_be_turned_off() -> None:
     asked = [sys.executable, "-c", "from weft.core import native; print(native.recurrence())"]
     done = subprocess.run(asked, env={**os.environ, "WEFT_NATIVE": "0"}, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"
-
-
-def forget() -> None:
-    for kept in (library.built, native.recurrence, native.pointwise, native.decoding):
-        kept.cache_clear()
-
-
-def test_without_the_library_there_is_plain_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.so"
-    broken.write_bytes(b"no library")
-    for found in (None, type("Spec", (), {"origin": str(broken)})()):
-        forget()
-        monkeypatch.setattr(library, "find_spec", lambda name, found=found: found)
-        assert native.recurrence() is None
-        assert native.pointwise() is None
-        assert native.decoding() is None
-    forget()
-
-
-def test_a_library_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget()
-    monkeypatch.setattr(native, "recurrence_jobs", ())
-    monkeypatch.setattr(native, "pointwise_jobs", ())
-    monkeypatch.setattr(native, "decoding_jobs", ())
-    assert (native.recurrence(), native.pointwise(), native.decoding()) == (None, None, None)
-    forget()
-    monkeypatch.undo()
-    monkeypatch.setattr(native, "CELLS", (*native.CELLS, "another"))
-    assert native.recurrence() is None
-    assert native.pointwise() is not None
-    forget()
-    assert not library.agrees(ctypes.CDLL(None), "decoding")

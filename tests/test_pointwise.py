@@ -88,7 +88,9 @@ def test_threads_change_nothing() -> None:
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            found.append((*compiled.entropy(logits, wanted, PAD, 0.1), compiled.dropout(logits, 0.3, 77, logits.dtype)))
+            found.append(
+                (*compiled.cross_entropy(logits, wanted, PAD, 0.1), compiled.dropout(logits, 0.3, 77, logits.dtype))
+            )
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
@@ -128,7 +130,7 @@ def test_log_softmax_is_torchs_and_in_its_place(rows: int, symbols: int) -> None
     torch.manual_seed(rows)
     x = torch.randn(rows, 1, symbols) * 20
     wanted = torch.log_softmax(x, -1)
-    assert compiled.log_softmax(x) is x
+    assert compiled.log_softmax_(x) is x
     torch.testing.assert_close(x, wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -140,7 +142,7 @@ def test_the_best_of_each_line_are_those_of_topk(lines: int, width: int, symbols
     total, said = torch.randn(lines, width), torch.randn(lines * width, symbols)
     if width > 1:
         total[0, 1] = -torch.inf  # a placeholder
-    best, places = compiled.best(total, said, end, first, count)
+    best, places = compiled.top_sums(total, said, end, first, count)
     allowed = said.clone()
     allowed[:, :end] = -torch.inf
     wanted = (total[..., None] + allowed.view(lines, width, symbols)).flatten(1).topk(count)
@@ -150,7 +152,7 @@ def test_the_best_of_each_line_are_those_of_topk(lines: int, width: int, symbols
 def test_where_fewer_may_be_said_than_are_wanted_the_rest_is_never_said() -> None:
     compiled = native.pointwise()
     assert compiled is not None
-    best, places = compiled.best(torch.zeros(1, 1), torch.tensor([[9.0, 8, 7, 1, 6, 2]]), 3, 5, 4)
+    best, places = compiled.top_sums(torch.zeros(1, 1), torch.tensor([[9.0, 8, 7, 1, 6, 2]]), 3, 5, 4)
     assert best.tolist() == [[2.0, 1.0, -torch.inf, -torch.inf]]
     assert places[0, :2].tolist() == [5, 3]
 
@@ -163,7 +165,7 @@ def test_additive_scores_are_torchs(lines: int, queries: int, keys: int, width: 
     asked, known, weight = torch.randn(queries, lines, width), torch.randn(lines, keys, width), torch.randn(width)
     asked = asked.transpose(0, 1)
     wanted = torch.tanh(asked[:, :, None] + known[:, None]) @ weight
-    torch.testing.assert_close(compiled.additive(asked, known, weight), wanted, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(compiled.additive_scores(asked, known, weight), wanted, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize(("rows", "width"), [(1, 3), (5, 64), (200, 130)])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weft.core import native
 from weft.core.kinds import Memory, padded
-from weft.core.native.decoding import Block, Blocks, Norm, Panels, Sight
+from weft.core.native.decoding import Block, Blocks, Norm, Panels, StepInputs
 from weft.core.pair import END
 from weft.core.trace import trace
 from weft.nn.assemble import POSITIONS, assemble
@@ -171,8 +171,8 @@ def test_threads_do_not_touch_each_others_rows(rows: int) -> None:
         for threads in (1, 2):
             torch.set_num_threads(threads)
             own = room.clone()
-            mask = torch.ones(rows, 7, dtype=torch.bool)
-            found += [compiled.step(x, blocks, Sight(source, mask, None, 1, own, length, origin)), own]
+            mask = torch.ones(rows, 1, 1, 7, dtype=torch.bool)
+            found += [compiled.step(x, blocks, StepInputs(source, mask, None, 1, own, length, origin)), own]
         torch.set_num_threads(before)
         assert torch.equal(found[0], found[2])
         assert torch.equal(found[1], found[3])

@@ -24,7 +24,7 @@ class CrossEntropy:
 
     def __call__(self, emission: Emission, batch: Batch) -> Loss:
         logits, wanted = emission.logits.flatten(0, 1), batch.wanted.flatten()
-        if logits.requires_grad and native.reaches(logits):
+        if logits.requires_grad and native.is_supported(logits):
             total = _FusedCrossEntropy.apply(logits, wanted, self.smoothing)  # type: ignore[no-untyped-call]
         else:
             total = cross_entropy(
@@ -40,7 +40,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
         compiled = native.pointwise()
         assert compiled is not None
-        total, gradient = compiled.entropy(logits.contiguous(), wanted.contiguous(), PAD, smoothing)
+        total, gradient = compiled.cross_entropy(logits.contiguous(), wanted.contiguous(), PAD, smoothing)
         ctx.save_for_backward(gradient)
         return total
 

@@ -15,7 +15,7 @@ from weft.core.kinds import Memory
 from weft.core.lines import Lines
 from weft.core.masks import hide
 from weft.core.trace import note
-from weft.nn.fused import Sight
+from weft.nn.fused import FusedAttention
 from weft.nn.scores import Score
 from weft.nn.weighers import Weigher, softmax
 
@@ -118,8 +118,8 @@ class Attention(nn.Module):
         values = torch.stack(source.values.chunk(self.heads, dim=-1), dim=1)  # (B, H, S, d)
         return (weights @ values).transpose(1, 2).flatten(2)
 
-    def sight(self, source: PreparedSource) -> Sight | None:
-        """What the compiled code needs to look; None where it does not know this kind of attention."""
+    def fused(self, source: PreparedSource) -> FusedAttention | None:
+        """Return what the compiled code needs; None where it does not have this kind of attention."""
         if (
             self.heads > 1
             or source.lines.each > 1
@@ -128,8 +128,8 @@ class Attention(nn.Module):
         ):
             return None
         (score,) = self._scores()
-        sight = score.sight(source.keys[0], source.values, source.mask)
-        return sight if sight is None or self.moves is None else replace(sight, moves=self.moves[0])
+        inputs = score.fused(source.keys[0], source.values, source.mask)
+        return inputs if inputs is None or self.moves is None else replace(inputs, location=self.moves[0])
 
     def _scores(self) -> list[Score]:
         return [score for score in self.scores if isinstance(score, Score)]

@@ -1,7 +1,7 @@
 """Recurrences: the equations of DESIGN §6 and nothing else. Time, layers, direction and padding belong to `unroll`.
 
 Each cell splits its equations in two: `inputs(x)`, what x alone decides (computed for all steps at once), and
-`step(inputs, state)`, the rest. `weights()` names its matrices for the compiled code, which has the same equations.
+`step(inputs, state)`, the rest. `fused()` names its matrices for the compiled code, which computes the same equations.
 φ = tanh, σ = logistic, ∘ elementwise, h' the state before.
 """
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from weft.nn.fused import Weights
+from weft.nn.fused import FusedCell
 
 
 class Recurrence(nn.Module):
@@ -35,8 +35,8 @@ class Recurrence(nn.Module):
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         raise NotImplementedError
 
-    def weights(self) -> Weights | None:
-        """Its matrices as the compiled code takes them; None: it is not in there, and runs in plain torch."""
+    def fused(self) -> FusedCell | None:
+        """Return its parameters for the compiled code; None: the cell runs in plain torch."""
         return None
 
     def forward(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -65,8 +65,8 @@ class Elman(Recurrence):
     def squash(total: Tensor) -> Tensor:
         return torch.tanh(total)
 
-    def weights(self) -> Weights:
-        return Weights(self.compiled, self.input.weight, self.input.bias, self.hidden.weight)
+    def fused(self) -> FusedCell:
+        return FusedCell(self.compiled, self.input.weight, self.input.bias, self.hidden.weight)
 
 
 class ElmanSigmoid(Elman):
@@ -112,8 +112,8 @@ class Gru(Recurrence):
         h = blend(before, torch.tanh(for_candidate + self.candidate(r * before)), z)
         return h, (h,)
 
-    def weights(self) -> Weights:
-        return Weights("gru", self.input.weight, self.input.bias, self.gates.weight, self.candidate.weight)
+    def fused(self) -> FusedCell:
+        return FusedCell("gru", self.input.weight, self.input.bias, self.gates.weight, self.candidate.weight)
 
 
 class GruAfter(Recurrence):
@@ -149,8 +149,8 @@ class GruAfter(Recurrence):
         out, h = torch.gru(x, state[0][None].contiguous(), weights, True, 1, 0.0, self.training, False, True)
         return out, (h[0],)
 
-    def weights(self) -> Weights:
-        return Weights("gru-after", self.input.weight, self.input.bias, self.hidden.weight, extra=self.bias)
+    def fused(self) -> FusedCell:
+        return FusedCell("gru-after", self.input.weight, self.input.bias, self.hidden.weight, extra=self.bias)
 
 
 class Mut1(Recurrence):
@@ -173,10 +173,10 @@ class Mut1(Recurrence):
         h = blend(before, torch.tanh(self.candidate(r * before) + new), torch.sigmoid(z))
         return h, (h,)
 
-    def weights(self) -> Weights:
+    def fused(self) -> FusedCell:
         weight = torch.cat([self.gates_in.weight, matrix_of(self.direct, self.width)])
         bias = torch.cat([self.gates_in.bias, torch.zeros_like(self.bias)])
-        return Weights("mut1", weight, bias, self.reset.weight, self.candidate.weight, self.bias)
+        return FusedCell("mut1", weight, bias, self.reset.weight, self.candidate.weight, self.bias)
 
 
 class Mut2(Recurrence):
@@ -200,11 +200,11 @@ class Mut2(Recurrence):
         h = blend(before, torch.tanh(self.candidate(r * before) + new), z)
         return h, (h,)
 
-    def weights(self) -> Weights:
+    def fused(self) -> FusedCell:
         """As a gru whose reset gate takes x itself."""
         (of_z, of_new), (z, new) = self.input.weight.chunk(2), self.input.bias.chunk(2)
         weight = torch.cat([of_z, matrix_of(self.direct, self.width), of_new])
-        return Weights("gru", weight, torch.cat([z, self.bias, new]), self.gates.weight, self.candidate.weight)
+        return FusedCell("gru", weight, torch.cat([z, self.bias, new]), self.gates.weight, self.candidate.weight)
 
 
 class Mut3(Gru):
@@ -219,8 +219,8 @@ class Mut3(Gru):
         h = blend(before, torch.tanh(self.candidate(r * before) + new), z)
         return h, (h,)
 
-    def weights(self) -> Weights:
-        return Weights("mut3", self.input.weight, self.input.bias, self.gates.weight, self.candidate.weight)
+    def fused(self) -> FusedCell:
+        return FusedCell("mut3", self.input.weight, self.input.bias, self.gates.weight, self.candidate.weight)
 
 
 def blend(old: Tensor, new: Tensor, share: Tensor) -> Tensor:

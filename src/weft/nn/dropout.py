@@ -20,7 +20,7 @@ class Dropout(nn.Dropout):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
-        if native.reaches(x):
+        if native.is_supported(x):
             dropped: Tensor = _Dropped.apply(x, None, self.p)  # type: ignore[no-untyped-call]
             return dropped
         if x.device.type != "cpu":
@@ -29,7 +29,7 @@ class Dropout(nn.Dropout):
 
     def onto(self, rest: Tensor, x: Tensor) -> Tensor:
         """rest + dropout(x), in one pass where that is compiled."""
-        if not self.training or self.p == 0 or rest.dtype != torch.float32 or not native.reaches(x):
+        if not self.training or self.p == 0 or rest.dtype != torch.float32 or not native.is_supported(x):
             dropped: Tensor = self(x)
             return rest + dropped
         added: Tensor = _Dropped.apply(x, rest, self.p)  # type: ignore[no-untyped-call]

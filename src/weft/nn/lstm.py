@@ -9,7 +9,7 @@ from torch import Tensor
 
 from weft.core import native
 from weft.nn.cells import Recurrence, input_matrix, state_matrix
-from weft.nn.fused import Weights
+from weft.nn.fused import FusedCell
 
 
 class _LongShort(Recurrence):
@@ -29,8 +29,8 @@ class _LongShort(Recurrence):
         out: Tensor = self.input(x)
         return out
 
-    def weights(self) -> Weights:
-        return Weights(self.compiled, self.input.weight, self.input.bias, self.hidden.weight)
+    def fused(self) -> FusedCell:
+        return FusedCell(self.compiled, self.input.weight, self.input.bias, self.hidden.weight)
 
 
 class Lstm(_LongShort):
@@ -46,11 +46,11 @@ class Lstm(_LongShort):
 
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         h, c = state
-        compiled = native.pointwise() if native.is_plain(inputs, h, c) else None
-        if compiled is not None and inputs.dim() == 2:
-            h, c = compiled.long_short(inputs, self.hidden(h), c)
+        from_state, compiled = self.hidden(h), native.pointwise()
+        if compiled is not None and inputs.dim() == 2 and native.is_plain(inputs, from_state, c):
+            h, c = compiled.lstm_step(inputs, from_state, c)
             return h, (h, c)
-        i, f, new, o = (inputs + self.hidden(h)).chunk(4, dim=-1)
+        i, f, new, o = (inputs + from_state).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(new)
         h = torch.sigmoid(o) * torch.tanh(c)
         return h, (h, c)

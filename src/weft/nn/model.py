@@ -91,7 +91,7 @@ def _log_probs(fresh: Emission) -> Tensor:
     """Return the log-probabilities of an emission that nobody else uses."""
     logits, compiled = fresh.logits, native.pointwise()
     if compiled is not None and native.is_plain(logits) and logits.is_contiguous():
-        return compiled.log_softmax(logits)
+        return compiled.log_softmax_(logits)
     return fresh.log_probs
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from weft.core import native
-from weft.nn.fused import Sight
+from weft.nn.fused import FusedAttention
 
 
 class Score(nn.Module):
@@ -29,8 +29,8 @@ class Score(nn.Module):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:
-        """Prepared keys (B, S, …) and values as the compiled code takes them, if it knows this score."""
+    def fused(self, keys: Tensor, values: Tensor, mask: Tensor) -> FusedAttention | None:
+        """Return prepared keys (B, S, …) and values for the compiled code; None: it does not have this score."""
         return None
 
 
@@ -40,8 +40,8 @@ class Dot(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return torch.matmul(query, keys.transpose(1, 2))
 
-    def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:
-        return Sight(keys, values, mask)
+    def fused(self, keys: Tensor, values: Tensor, mask: Tensor) -> FusedAttention | None:
+        return FusedAttention(keys, values, mask)
 
 
 class Scaled(Dot):
@@ -50,8 +50,8 @@ class Scaled(Dot):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return torch.div(super().forward(query, keys), keys.shape[-1] ** 0.5)
 
-    def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:
-        return Sight(keys, values, mask, scale=keys.shape[-1] ** -0.5)
+    def fused(self, keys: Tensor, values: Tensor, mask: Tensor) -> FusedAttention | None:
+        return FusedAttention(keys, values, mask, scale=keys.shape[-1] ** -0.5)
 
 
 class Cosine(Dot):
@@ -63,7 +63,7 @@ class Cosine(Dot):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         return super().forward(normalize(query, dim=-1), keys)
 
-    def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:
+    def fused(self, keys: Tensor, values: Tensor, mask: Tensor) -> FusedAttention | None:
         return None
 
 
@@ -112,12 +112,12 @@ class Additive(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         projected, compiled = self.of_query(query), native.pointwise()
         if compiled is not None and native.is_plain(projected, keys, self.weight):
-            return compiled.additive(projected, keys, self.weight)
+            return compiled.additive_scores(projected, keys, self.weight)
         fit = torch.tanh(projected[:, :, None] + keys[:, None])  # (B, T, S, D)
         return torch.matmul(fit, self.weight)  # (B, T, S)
 
-    def sight(self, keys: Tensor, values: Tensor, mask: Tensor) -> Sight | None:
-        return Sight(keys, values, mask, self.of_query.weight, self.weight)
+    def fused(self, keys: Tensor, values: Tensor, mask: Tensor) -> FusedAttention | None:
+        return FusedAttention(keys, values, mask, self.of_query.weight, self.weight)
 
 
 class Concat(Additive):

@@ -35,7 +35,7 @@ class Sequenced(Protocol):
 def over_time(cell: Recurrence, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
     """One cell over (B, T, I): every h (B, T, D), and the state after the last place."""
     torchs = cell if isinstance(cell, Sequenced) else None
-    weights = cell.weights() if fused.possible(x) and not (torchs is not None and torchs.faster) else None
+    weights = cell.fused() if fused.available(x) and not (torchs is not None and torchs.faster) else None
     if weights is not None:
         return fused.over_time(weights, x, state)
     if torchs is not None:

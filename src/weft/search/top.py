@@ -44,6 +44,6 @@ def top_next(
     (lines, width), symbols, compiled = total.shape, log_probs.shape[1], native.pointwise()
     known = compiled is not None and native.is_plain(total, log_probs)
     if known and compiled is not None and count <= width * symbols and rules.are_plain(written.shape[2], limits):
-        return compiled.best(total, log_probs, END, rules.first_symbol, count)
+        return compiled.top_sums(total, log_probs, END, rules.first_symbol, count)
     allowed = rules.apply(log_probs, written.flatten(0, 1), limits.repeat_interleave(width))
     return top((total[..., None] + allowed.view(lines, width, symbols)).flatten(1), count)

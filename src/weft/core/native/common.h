@@ -1,5 +1,5 @@
-/* What the compiled parts share: copies of a function for each kind of CPU, torch's threads, the exponential and what
-   is made of it. */
+/* What the compiled parts share: clones of a function for each kind of CPU, torch's threads, the exponential, and the
+   logistic function and the hyperbolic tangent computed with it. */
 
 #ifndef WEFT_COMMON_H
 #define WEFT_COMMON_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define FAST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define FAST
@@ -18,38 +18,39 @@
 typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned);
 typedef int (*Number)(void);
 
-#define WORTH_SHARING_VALUES 32768 /* below it a second thread costs more than it brings */
+#define MIN_PARALLEL_VALUES 32768 /* below it, a second thread costs more than it saves */
 
 typedef struct {
-    Parallel parallel; /* torch's threads; may be missing: then one thread does all */
+    Parallel parallel; /* torch's OpenMP; NULL: run on this thread alone */
     Number thread, threads;
 } Team;
 
-typedef void (*Part)(const void *job, int64_t from, int64_t to);
+typedef void (*Range)(const void *job, int64_t from, int64_t to);
 
 typedef struct {
     const Team *team;
-    Part part;
+    Range range;
     const void *job;
     int64_t count;
-} Work;
+} Loop;
 
-static inline void take_part(void *given) {
-    const Work *w = given;
-    const int64_t threads = w->team->threads(), thread = w->team->thread();
-    w->part(w->job, w->count * thread / threads, w->count * (thread + 1) / threads);
+static inline void run_share(void *argument) {
+    const Loop *loop = argument;
+    const int64_t threads = loop->team->threads(), thread = loop->team->thread();
+    loop->range(loop->job, loop->count * thread / threads, loop->count * (thread + 1) / threads);
 }
 
-static inline void in_parts(const Team *team, Part part, const void *job, int64_t count, int64_t values) {
-    if (team->parallel == NULL || values < WORTH_SHARING_VALUES) {
-        part(job, 0, count);
+/* range(job, 0, count), divided among threads if it computes many values */
+static inline void parallel_for(const Team *team, Range range, const void *job, int64_t count, int64_t values) {
+    if (team->parallel == NULL || values < MIN_PARALLEL_VALUES) {
+        range(job, 0, count);
         return;
     }
-    Work work = {team, part, job, count};
-    team->parallel(take_part, &work, 0, 0);
+    Loop loop = {team, range, job, count};
+    team->parallel(run_share, &loop, 0, 0);
 }
 
-INLINE float exponential(float x) {
+INLINE float exponential(float x) { /* NaN gives NaN: p is NaN whatever the scale */
     x = x > 87.0f ? 87.0f : x;
     x = x < -87.0f ? -87.0f : x;
     float n = __builtin_rintf(x * 1.44269504088896341f);
@@ -63,7 +64,7 @@ INLINE float exponential(float x) {
     p = __builtin_fmaf(p, r, 0.5f);
     p = __builtin_fmaf(p, r, 1.0f);
     p = __builtin_fmaf(p, r, 1.0f);
-    int32_t power = ((int32_t)n + 127) << 23;
+    uint32_t power = ((uint32_t)(int32_t)n + 127u) << 23;
     float scale;
     memcpy(&scale, &power, sizeof scale);
     return p * scale;
@@ -71,8 +72,8 @@ INLINE float exponential(float x) {
 
 INLINE float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
-INLINE float hyperbolic(float x) {
-    float q = x * x; /* near 0 the series, elsewhere the quotient */
+INLINE float hyperbolic(float x) { /* tanh: the series near 0, elsewhere the quotient */
+    float q = x * x;
     float near = __builtin_fmaf(q, 62.0f / 2835.0f, -17.0f / 315.0f);
     near = __builtin_fmaf(q, near, 2.0f / 15.0f);
     near = __builtin_fmaf(q, near, -1.0f / 3.0f);

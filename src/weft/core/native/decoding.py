@@ -1,6 +1,6 @@
-"""One step of a Transformer's decoder, and products with matrices that do not change any more: jobs of decoding.c."""
+"""One step of a Transformer's decoder, and products with matrices that no longer change: the jobs of decoding.c."""
 
-# N rows · I inputs · O outputs · D width · H heads · S source length
+# N rows (hypotheses) · I inputs · O outputs · D width · H heads · d width of a head · S source length
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from weft.core.native.library import TEAM, WAIT, Tools, team
+from weft.core.native.door import address, optional, require
+from weft.core.native.library import BARRIER, TEAM, Library
 
-PANEL = 16  # outputs side by side, as in decoding.c
+PANEL = 16  # outputs of a panel, as in decoding.c
 SIZES = (
-    "lanes", "norm_first", "rows", "each", "width", "heads", "blocks", "inner", "source", "length", "room_rows",
+    "lanes", "norm_first", "rows", "rows_per_line", "width", "heads", "blocks", "inner", "source_length", "length",
+    "cache_rows", "lines",
 )  # fmt: skip
-STRIDES = ("of_line", "of_head", "of_place", "mask_of_line")
+STRIDES = ("line_stride", "head_stride", "position_stride", "mask_stride")
 ARRAYS = (
-    "parts", "read", "last", "mask", "stored", "cosines", "sines", "bias", "room", "origin", "x",
-    "normed", "asked", "mixed", "wide", "scores",
+    "parts", "source", "last", "mask", "line_of", "cosines", "sines", "bias", "cache", "row_of", "x",
+    "normed", "projected", "mixed", "hidden", "scores",
 )  # fmt: skip
+WRONG_INDEX = {1: "line_of names a line that is not there", 2: "row_of names a row of the cache that is not there"}
 
 
 class _Product(ctypes.Structure):
-    """The struct Product in decoding.c."""
-
     _fields_ = (
         *((name, ctypes.c_void_p) for name in TEAM),
-        *((name, ctypes.c_int32) for name in ("lanes", "after")),
+        *((name, ctypes.c_int32) for name in ("lanes", "then")),
         *((name, ctypes.c_int64) for name in ("rows", "x_stride", "y_stride")),
         *((name, ctypes.c_int32) for name in ("inputs", "outputs")),
         *((name, ctypes.c_void_p) for name in ("panels", "bias", "x", "y")),
     )
 
 
-class _Map(ctypes.Structure):
+class _Linear(ctypes.Structure):
     _fields_ = (
         ("panels", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
@@ -51,11 +52,9 @@ class _Norm(ctypes.Structure):
 
 
 class _Block(ctypes.Structure):
-    """The struct Block in decoding.c."""
-
     _fields_ = (
-        *((name, _Map) for name in ("own_in", "own_out", "cross_in", "cross_out", "feed_in", "feed_out")),
-        *((name, _Norm) for name in ("own", "cross", "feed")),
+        *((name, _Linear) for name in ("self_in", "self_out", "cross_in", "cross_out", "feed_in", "feed_out")),
+        *((name, _Norm) for name in ("self", "cross", "feed")),
     )
 
 
@@ -64,10 +63,8 @@ class _Source(ctypes.Structure):
 
 
 class _Step(ctypes.Structure):
-    """The struct Step in decoding.c."""
-
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in TEAM | WAIT),
+        *((name, ctypes.c_void_p) for name in TEAM | BARRIER),
         *((name, ctypes.c_int32) for name in SIZES),
         ("epsilon", ctypes.c_float),
         *((name, ctypes.c_int64) for name in STRIDES),
@@ -75,115 +72,149 @@ class _Step(ctypes.Structure):
     )
 
 
-JOBS = (_Product, _Block, _Source, _Step)
-
-
 class Panels:
-    """A matrix (O, I) and a bias (O) in panels: sixteen outputs of an input side by side."""
+    """A matrix (O, I) and a bias (O), packed in panels: for each input, the weights of sixteen outputs in a row."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        (self.outputs, self.inputs), bias = weight.shape, None if bias is None else bias.detach()
-        more = -self.outputs % PANEL
-        panels = pad(weight.detach(), (0, 0, 0, more)).view(-1, PANEL, self.inputs)
-        self.panels = panels.transpose(1, 2).contiguous()
-        self.bias = None if bias is None else bias.contiguous()
-
-    def as_map(self) -> _Map:
-        return _Map(self.panels.data_ptr(), _place(self.bias), self.inputs, self.outputs)
+        self.outputs, self.inputs = weight.shape
+        rows = pad(weight.detach(), (0, 0, 0, -self.outputs % PANEL)).reshape(-1, PANEL, self.inputs)
+        self.panels = rows.transpose(1, 2).contiguous()
+        self.bias = None if bias is None else bias.detach().contiguous()
+        self.addresses = (
+            address("panels", self.panels, (rows.shape[0], self.inputs, PANEL)),
+            optional("bias", self.bias, (self.outputs,)),
+        )
 
 
 @dataclass(frozen=True)
 class Norm:
+    """The weight and bias (D) of a layer norm."""
+
     weight: Tensor
     bias: Tensor
 
-    def as_norm(self) -> _Norm:
-        return _Norm(self.weight.data_ptr(), self.bias.data_ptr())
+    def as_norm(self, width: int) -> _Norm:
+        return _Norm(address("norm.weight", self.weight, (width,)), address("norm.bias", self.bias, (width,)))
 
 
 @dataclass(frozen=True)
 class Block:
-    """What a block is made of, in the order of the struct."""
+    """The parameters of a decoder block, in the order of the struct."""
 
-    maps: Sequence[Panels]  # own attention in and out (in: query, key and value), the source's, feed-forward
+    linears: Sequence[
+        Panels
+    ]  # self-attention in (query, key and value) and out, cross-attention in and out, feed-forward
     norms: Sequence[Norm]  # of the three parts
 
     @property
     def inner(self) -> int:
-        return self.maps[4].outputs
+        return self.linears[4].outputs
+
+    def as_block(self, width: int, inner: int) -> _Block:
+        shapes = [(linear.inputs, linear.outputs) for linear in self.linears]
+        square = (width, width)
+        expected = [(width, 3 * width), square, square, square, (width, inner), (inner, width)]
+        require(shapes == expected, f"the matrices of a block must be {expected}, they are {shapes}")
+        linears = (_Linear(*linear.addresses, linear.inputs, linear.outputs) for linear in self.linears)
+        return _Block(*linears, *(norm.as_norm(width) for norm in self.norms))
 
 
 class Blocks:
-    """All blocks of a decoder and the norm behind them, as the compiled step reads them."""
+    """All blocks of a decoder and the norm after them, as the compiled step reads them."""
 
     def __init__(
         self, blocks: Sequence[Block], last: Norm | None, heads: int, norm_first: bool, epsilon: float
     ) -> None:
-        self._kept, self.count = (blocks, last), len(blocks)  # the addresses below are theirs
-        self.inner = blocks[0].inner
+        self._tensors, self.count = (blocks, last), len(blocks)  # kept alive: C reads them at their addresses
+        self.width, self.inner = blocks[0].linears[0].inputs, blocks[0].inner
+        require(self.width % heads == 0, f"{heads} heads do not divide the width {self.width}")
         self.heads, self.norm_first, self.epsilon = heads, norm_first, epsilon
-        parts = (
-            _Block(*(one.as_map() for one in block.maps), *(one.as_norm() for one in block.norms)) for block in blocks
-        )
-        self.parts = (_Block * len(blocks))(*parts)
-        self.last = None if last is None else last.as_norm()
+        self.parts = (_Block * len(blocks))(*(block.as_block(self.width, self.inner) for block in blocks))
+        self.last = None if last is None else last.as_norm(self.width)
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What a step looks at: the source's keys and values of each block (lines, H, S, d), one line for `each` rows."""
+class StepInputs:
+    """What a step reads besides x: the source, and the cache of what is written, into which it writes."""
 
-    source: Sequence[tuple[Tensor, Tensor]]
-    mask: Tensor  # (lines, …, S)
-    stored: Tensor | None  # (B,) which line the rows look at; None: each their own
-    each: int
-    room: Tensor  # (places, rows of it, blocks · 2 · D): what is written, and room for this place
-    length: int  # with this place
-    origin: Tensor | None  # (length, N) the row of the room that holds a row's place; None: its own
-    turn: tuple[Tensor, Tensor] | None = None  # cosines and sines (d/2) of this place
-    bias: Tensor | None = None  # (H, length)
+    source: Sequence[tuple[Tensor, Tensor]]  # keys and values of each block (lines, H, S, d)
+    mask: Tensor  # (lines, 1, 1, S)
+    line_of: Tensor | None  # (N / rows_per_line,) the line whose source the rows attend to; None: in order
+    rows_per_line: int
+    cache: Tensor  # (capacity, rows, blocks · 2 · D), with room for this position
+    length: int  # this position included
+    row_of: Tensor | None  # (length, N) the row of the cache that holds a hypothesis's position; None: its own
+    rotation: tuple[Tensor, Tensor] | None = None  # cosines and sines (1, d/2) of this position
+    bias: Tensor | None = None  # (H, 1, length)
+
+    def check(self, rows: int, width: int, blocks: int) -> None:
+        """Refuse sizes that do not fit together."""
+        lines, (capacity, cache_rows) = self.mask.shape[0], self.cache.shape[:2]
+        require(len(self.source) == blocks, f"there are {blocks} blocks, but the source has {len(self.source)}")
+        require(rows % self.rows_per_line == 0, f"{rows} rows are no multiple of {self.rows_per_line}")
+        require(self.line_of is not None or rows <= lines * self.rows_per_line, f"{rows} rows, {lines} lines")
+        require(1 <= self.length <= capacity and rows <= cache_rows, f"no room in a cache of {tuple(self.cache.shape)}")
 
 
 class Decoding:
-    def __init__(self, library: ctypes.CDLL, tools: Tools) -> None:
-        self._product, self._step, self._tools = library.weft_product, library.weft_step, tools
-        self._product.argtypes, self._product.restype = [ctypes.POINTER(_Product)], None
-        self._step.argtypes, self._step.restype = [ctypes.POINTER(_Step)], None
+    """The compiled decoder step and matrix product; all tensors are float32."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._product = library.function("weft_product", _Product)
+        self._step = library.function("weft_step", _Step, ctypes.c_int64)
         self.lanes = 16 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
 
     def product(self, x: Tensor, matrix: Panels) -> Tensor:
-        """x Wᵀ + b, all in float32."""
-        x = x.contiguous()
-        y = x.new_empty(*x.shape[:-1], matrix.outputs)
+        """Return x Wᵀ + b."""
+        x, inputs, outputs = x.contiguous(), matrix.inputs, matrix.outputs
+        y = x.new_empty(*x.shape[:-1], outputs)
         job = _Product(
-            *team(self._tools).values(), self.lanes, 0, x.numel() // matrix.inputs, matrix.inputs, matrix.outputs,
-            matrix.inputs, matrix.outputs, matrix.panels.data_ptr(), _place(matrix.bias), x.data_ptr(), y.data_ptr(),
+            *self._library.team(), self.lanes, 0, x.numel() // inputs, inputs, outputs, inputs, outputs,
+            *matrix.addresses, address("x", x, (*x.shape[:-1], inputs)), y.data_ptr(),
         )  # fmt: skip
         self._product(ctypes.byref(job))
         return y
 
-    def step(self, x: Tensor, blocks: Blocks, sight: Sight) -> Tensor:
-        """What the last block makes of x (N, D); the keys and values of this place are put into the room."""
-        (rows, width), keys, threads = x.shape, sight.source[0][0], torch.get_num_threads()
-        x, longest = x.clone(memory_format=torch.contiguous_format), max(sight.length, keys.shape[2])
-        read = (_Source * blocks.count)(*(_Source(k.data_ptr(), v.data_ptr()) for k, v in sight.source))
+    def step(self, x: Tensor, blocks: Blocks, inputs: StepInputs) -> Tensor:
+        """Return what the last block makes of x (N, D); the keys and values of this position are put into the cache."""
+        (rows, width), length, threads = (len(x), blocks.width), inputs.length, torch.get_num_threads()
+        inputs.check(rows, width, blocks.count)
+        x, keys = x.clone(memory_format=torch.contiguous_format), inputs.source[0][0]
+        lines, source_length, cache_rows = inputs.mask.shape[0], keys.shape[2], inputs.cache.shape[1]
+        half, longest = width // blocks.heads // 2, max(length, source_length)
+        cosines, sines = inputs.rotation or (None, None)
+        source = _source(inputs, blocks)
         sizes = (threads * rows * width, 3 * rows * width, rows * width, rows * blocks.inner, threads * longest)
-        room = [x.new_empty(size) for size in sizes]
+        scratch = [x.new_empty(size) for size in sizes]
+        mask_strides = (inputs.mask.stride(0), source_length, source_length, 1)
         job = _Step(
-            *team(self._tools).values(), self._tools["wait"],
-            self.lanes, blocks.norm_first, rows, sight.each, width, blocks.heads, blocks.count, blocks.inner,
-            keys.shape[2], sight.length, sight.room.shape[1], blocks.epsilon,
-            *(keys.stride(i) for i in range(3)), sight.mask.stride(0),
-            ctypes.addressof(blocks.parts), ctypes.addressof(read),
+            *self._library.team(), self._library.functions["barrier"],
+            self.lanes, blocks.norm_first, rows, inputs.rows_per_line, width, blocks.heads, blocks.count, blocks.inner,
+            source_length, length, cache_rows, lines, blocks.epsilon, *keys.stride()[:3], mask_strides[0],
+            ctypes.addressof(blocks.parts), ctypes.addressof(source),
             None if blocks.last is None else ctypes.addressof(blocks.last),
-            sight.mask.data_ptr(), _place(sight.stored),
-            *((None, None) if sight.turn is None else (one.data_ptr() for one in sight.turn)),
-            _place(sight.bias), sight.room.data_ptr(), _place(sight.origin), x.data_ptr(),
-            *(one.data_ptr() for one in room),
+            address("mask", inputs.mask, (lines, 1, 1, source_length), torch.bool, mask_strides),
+            optional("line_of", inputs.line_of, (rows // inputs.rows_per_line,), torch.int64),
+            optional("cosines", cosines, (1, half)), optional("sines", sines, (1, half)),
+            optional("bias", inputs.bias, (blocks.heads, 1, length)),
+            address("cache", inputs.cache, (inputs.cache.shape[0], cache_rows, blocks.count * 2 * width)),
+            optional("row_of", inputs.row_of, (length, rows), torch.int64), address("x", x, (rows, width)),
+            *(array.data_ptr() for array in scratch),
         )  # fmt: skip
-        self._step(ctypes.byref(job))
+        wrong = self._step(ctypes.byref(job))
+        require(wrong == 0, WRONG_INDEX.get(wrong, ""))
         return x
 
 
-def _place(array: Tensor | None) -> int | None:
-    return None if array is None else array.data_ptr()
+def _source(inputs: StepInputs, blocks: Blocks) -> ctypes.Array[_Source]:
+    """The addresses of the source's keys and values, which are laid out alike in all blocks."""
+    keys = inputs.source[0][0]
+    shape, strides = (inputs.mask.shape[0], blocks.heads, keys.shape[2], blocks.width // blocks.heads), keys.stride()
+    require(strides[3] == 1, "the last dimension of keys must be contiguous")
+    return (_Source * blocks.count)(
+        *(
+            _Source(address("keys", k, shape, strides=strides), address("values", v, shape, strides=strides))
+            for k, v in inputs.source
+        )
+    )

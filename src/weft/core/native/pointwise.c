@@ -1,8 +1,8 @@
-/* One pass over many values where torch takes several: dropout, cross-entropy with its gradient, additive scores,
-   log-softmax, and the best of very many for a beam.
+/* One pass over many values where torch makes several: dropout, cross-entropy with its gradient, additive scores, an
+   LSTM's gates, log-softmax, and the largest sums for a beam.
 
-   Values are floats or, with `half`, bfloat16: the upper half of a float. Nothing here knows Python or torch:
-   weft/core/native/pointwise.py fills the jobs. */
+   Values are floats or, with `half`, bfloat16: the upper half of a float. Nothing here depends on Python or torch:
+   weft/core/native/pointwise.py fills the jobs and checks every array. */
 
 #include "common.h"
 
@@ -13,15 +13,15 @@ INLINE float from_half(uint16_t x) {
     return value;
 }
 
-INLINE uint16_t to_half(float x) { /* to the nearest, ties to even */
+INLINE uint16_t to_half(float x) { /* rounded to the nearest, ties to even */
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-/* ---- dropout: y = x scale where the bits of its place are at least `least`, else 0; its gradient is the same.
-   With `rest`, that is added. x and y may differ in format: where a sum is kept in floats, its gradients go back as
-   the parts of the sum were ---- */
+/* ---- dropout: y = x scale where the random bits of a position are at least `least`, else 0; the gradient is computed
+   the same way. `rest` is added if it is given. x and y may differ in format: of a sum that is kept in floats, the
+   gradient has the format of each summand ---- */
 
 typedef struct {
     Team team;
@@ -31,11 +31,11 @@ typedef struct {
     int64_t count;
     const void *x;
     void *y;
-    const float *rest; /* may be missing; y is in floats with it */
+    const float *rest; /* or NULL; if given, y is in floats */
 } Dropout;
 
-INLINE uint32_t bits_of(uint32_t place, uint32_t seed) { /* each place's own, as good as random */
-    uint32_t x = place * 0x9e3779b9u + seed;
+INLINE uint32_t random_bits(uint32_t position, uint32_t seed) { /* a hash of both */
+    uint32_t x = position * 0x9e3779b9u + seed;
     x ^= x >> 16;
     x *= 0x7feb352du;
     x ^= x >> 15;
@@ -43,7 +43,7 @@ INLINE uint32_t bits_of(uint32_t place, uint32_t seed) { /* each place's own, as
     return x ^ (x >> 16);
 }
 
-INLINE void drop(const Dropout *d, int64_t from, int64_t to, int half, int half_out, int onto) {
+INLINE void drop(const Dropout *d, int64_t from, int64_t to, int half, int half_out, int add) {
     const float *restrict x = d->x, *restrict rest = d->rest;
     const uint16_t *restrict x_half = d->x;
     float *restrict y = d->y;
@@ -53,56 +53,65 @@ INLINE void drop(const Dropout *d, int64_t from, int64_t to, int half, int half_
 #pragma omp simd
     for (int64_t i = from; i < to; i++) {
         float value = (half ? from_half(x_half[i]) : x[i]) * scale;
-        value = bits_of((uint32_t)i, seed) >= least ? value : 0.0f;
-        if (onto) value += rest[i];
+        value = random_bits((uint32_t)i, seed) >= least ? value : 0.0f;
+        if (add) value += rest[i];
         if (half_out) y_half[i] = to_half(value);
         else y[i] = value;
     }
 }
 
-#define DROP(name, half, half_out, onto) \
-    FAST static void name(const void *job, int64_t from, int64_t to) { drop(job, from, to, half, half_out, onto); }
+#define DROP(name, half, half_out, add) \
+    FAST static void name(const void *job, int64_t from, int64_t to) { drop(job, from, to, half, half_out, add); }
 DROP(floats, 0, 0, 0)
 DROP(halves, 1, 1, 0)
 DROP(floats_to_halves, 0, 1, 0)
 DROP(halves_to_floats, 1, 0, 0)
-DROP(floats_onto, 0, 0, 1)
-DROP(halves_onto, 1, 0, 1)
+DROP(add_floats, 0, 0, 1)
+DROP(add_halves, 1, 0, 1)
 
 void weft_dropout(const Dropout *d) {
-    static const Part PLAIN[2][2] = {{floats, floats_to_halves}, {halves_to_floats, halves}};
-    static const Part ONTO[2] = {floats_onto, halves_onto};
-    in_parts(&d->team, d->rest ? ONTO[d->half] : PLAIN[d->half][d->half_out], d, d->count, d->count);
+    static const Range PLAIN[2][2] = {{floats, floats_to_halves}, {halves_to_floats, halves}};
+    static const Range ADDED[2] = {add_floats, add_halves};
+    parallel_for(&d->team, d->rest ? ADDED[d->half] : PLAIN[d->half][d->half_out], d, d->count, d->count);
 }
 
-/* ---- cross-entropy of each row of scores with the symbol that was wanted, smoothed, and the scores' gradients ---- */
+/* ---- cross-entropy of each row of scores with its target, with label smoothing, and the gradient of the scores ---- */
 
 typedef struct {
     Team team;
     int32_t half, symbols;
     float smoothing;
-    int64_t rows, none;    /* rows that want `none` count nothing */
+    int64_t rows, ignored; /* rows whose target is `ignored` count nothing */
     const void *scores;    /* (rows, symbols) */
-    const int64_t *wanted; /* (rows) */
+    const int64_t *targets; /* (rows) */
     float *losses;         /* (rows) */
     void *gradients;       /* (rows, symbols) */
-    float *room;           /* (threads, symbols) with `half`: for numbers on the way; else not used */
-} Entropy;
+    float *scratch;        /* (threads, symbols) with `half`, else unused */
+} CrossEntropy;
 
-FAST static void entropy_rows(const void *job, int64_t from, int64_t to) {
-    const Entropy *e = job;
+typedef struct {
+    const CrossEntropy *job;
+    int64_t *wrong; /* a row whose target is no symbol, or -1 */
+} CheckedEntropy;
+
+FAST static void entropy_rows(const void *checked, int64_t from, int64_t to) {
+    const CrossEntropy *e = ((const CheckedEntropy *)checked)->job;
     const int V = e->symbols;
     const float even = e->smoothing / V;
-    float *room = e->half ? e->room + (size_t)(e->team.parallel == NULL ? 0 : e->team.thread()) * V : NULL;
+    float *room = e->half ? e->scratch + (size_t)(e->team.parallel == NULL ? 0 : e->team.thread()) * V : NULL;
     for (int64_t r = from; r < to; r++) {
         const size_t start = (size_t)r * V;
-        const int64_t y = e->wanted[r];
+        const int64_t y = e->targets[r];
         uint16_t *restrict halves = (uint16_t *)e->gradients + start;
-        if (y == e->none) {
+        if (y == e->ignored) {
             e->losses[r] = 0.0f;
             if (e->half) memset(halves, 0, sizeof(uint16_t) * V);
             else memset((float *)e->gradients + start, 0, sizeof(float) * V);
             continue;
+        }
+        if (y < 0 || y >= V) {
+            __atomic_store_n(((const CheckedEntropy *)checked)->wrong, r, __ATOMIC_RELAXED);
+            return;
         }
         float *restrict g = e->half ? room : (float *)e->gradients + start;
         float most = -3.4e38f, sum = 0.0f, all = 0.0f;
@@ -124,14 +133,14 @@ FAST static void entropy_rows(const void *job, int64_t from, int64_t to) {
                 most = x[i] > most ? x[i] : most;
             }
         }
-        const float wanted = g[y];
+        const float target = g[y];
 #pragma omp simd reduction(+ : sum)
         for (int i = 0; i < V; i++) {
             g[i] = exponential(g[i] - most);
             sum += g[i];
         }
         const float total = most + __builtin_logf(sum), share = 1.0f / sum;
-        e->losses[r] = total - (1.0f - e->smoothing) * wanted - e->smoothing * all / V;
+        e->losses[r] = total - (1.0f - e->smoothing) * target - e->smoothing * all / V;
         g[y] -= (1.0f - e->smoothing) * sum;
         if (e->half) {
 #pragma omp simd
@@ -143,54 +152,60 @@ FAST static void entropy_rows(const void *job, int64_t from, int64_t to) {
     }
 }
 
-void weft_entropy(const Entropy *e) { in_parts(&e->team, entropy_rows, e, e->rows, e->rows * e->symbols); }
+/* -1, or a row whose target is no symbol: then the results are incomplete */
+int64_t weft_cross_entropy(const CrossEntropy *e) {
+    int64_t wrong = -1;
+    const CheckedEntropy checked = {e, &wrong};
+    parallel_for(&e->team, entropy_rows, &checked, e->rows, e->rows * e->symbols);
+    return wrong;
+}
 
 /* ---- additive scores: wᵀ tanh(q + k) for each query of a line and each of its keys ---- */
 
 typedef struct {
     Team team;
-    int64_t lines, queries, keys, width; /* queries and keys of a line */
-    const float *asked, *known, *weight; /* (lines, queries, width), (lines, keys, width), (width) */
-    float *scores;                       /* (lines, queries, keys) */
-} Additive;
+    int64_t lines, query_count, key_count, width; /* queries and keys of one line */
+    const float *queries, *keys, *weight;         /* (lines, queries, width), (lines, keys, width), (width) */
+    float *scores;                                /* (lines, queries, keys) */
+} AdditiveScores;
 
-FAST static void additive_queries(const void *job, int64_t from, int64_t to) {
-    const Additive *a = job;
+FAST static void score_queries(const void *job, int64_t from, int64_t to) {
+    const AdditiveScores *a = job;
     const int D = (int)a->width;
     const float *restrict weight = a->weight;
-    for (int64_t one = from; one < to; one++) {
-        const float *restrict query = a->asked + (size_t)one * D;
-        const float *keys = a->known + (size_t)(one / a->queries) * a->keys * D;
-        for (int64_t i = 0; i < a->keys; i++) {
+    for (int64_t q = from; q < to; q++) {
+        const float *restrict query = a->queries + (size_t)q * D;
+        const float *keys = a->keys + (size_t)(q / a->query_count) * a->key_count * D;
+        for (int64_t i = 0; i < a->key_count; i++) {
             const float *restrict key = keys + (size_t)i * D;
             float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
             for (int d = 0; d < D; d++) sum += weight[d] * hyperbolic(query[d] + key[d]);
-            a->scores[one * a->keys + i] = sum;
+            a->scores[q * a->key_count + i] = sum;
         }
     }
 }
 
-void weft_additive(const Additive *a) {
-    const int64_t count = a->lines * a->queries;
-    in_parts(&a->team, additive_queries, a, count, count * a->keys * a->width);
+void weft_additive_scores(const AdditiveScores *a) {
+    const int64_t count = a->lines * a->query_count;
+    parallel_for(&a->team, score_queries, a, count, count * a->key_count * a->width);
 }
 
-/* ---- what an LSTM makes of its gates' sums: c = i c~ + f c', h = o tanh(c) ---- */
+/* ---- one step of an LSTM after its matrix products: c = i c~ + f c', h = o tanh(c) ---- */
 
 typedef struct {
     Team team;
     int64_t rows, width;
-    const float *of_input, *of_state; /* (rows, 4, width): i, f, c~ and o are made of their sum */
-    const float *before;              /* (rows, width): c' */
-    float *h, *c;                     /* (rows, width) */
-} LongShort;
+    const float *from_input, *from_state; /* (rows, 4, width): i, f, c~ and o are functions of their sum */
+    const float *before;                  /* (rows, width): c' */
+    float *h, *c;                         /* (rows, width) */
+} LstmStep;
 
-FAST static void long_short_rows(const void *job, int64_t from, int64_t to) {
-    const LongShort *l = job;
+FAST static void lstm_rows(const void *job, int64_t from, int64_t to) {
+    const LstmStep *l = job;
     const int D = (int)l->width;
     for (int64_t row = from; row < to; row++) {
-        const float *restrict x = l->of_input + (size_t)row * 4 * D, *restrict s = l->of_state + (size_t)row * 4 * D;
+        const float *restrict x = l->from_input + (size_t)row * 4 * D, *restrict s = l->from_state + (size_t)row * 4 * D;
         const float *restrict before = l->before + (size_t)row * D;
         float *restrict h = l->h + (size_t)row * D, *restrict c = l->c + (size_t)row * D;
 #pragma omp simd
@@ -203,9 +218,9 @@ FAST static void long_short_rows(const void *job, int64_t from, int64_t to) {
     }
 }
 
-void weft_long_short(const LongShort *l) { in_parts(&l->team, long_short_rows, l, l->rows, 4 * l->rows * l->width); }
+void weft_lstm_step(const LstmStep *l) { parallel_for(&l->team, lstm_rows, l, l->rows, 4 * l->rows * l->width); }
 
-/* ---- log-softmax of each row, in its place ---- */
+/* ---- log-softmax of each row, in place ---- */
 
 typedef struct {
     Team team;
@@ -229,53 +244,51 @@ FAST static void log_softmax_rows(const void *job, int64_t from, int64_t to) {
     }
 }
 
-void weft_log_softmax(const LogSoftmax *l) { in_parts(&l->team, log_softmax_rows, l, l->rows, l->rows * l->symbols); }
+void weft_log_softmax(const LogSoftmax *l) { parallel_for(&l->team, log_softmax_rows, l, l->rows, l->rows * l->symbols); }
 
-/* ---- of each line the `count` best sums of a hypothesis's total and what it may say next, the best first ---- */
+/* ---- for each line the `count` largest sums of a hypothesis's score and the log-probability of its next symbol ---- */
 
-enum { LOOK = 64 }; /* values of which the most is found before any is looked at */
+enum { BLOCK = 64 }; /* values whose maximum is computed before each is compared */
 
 typedef struct {
     Team team;
-    int64_t lines, width, symbols, count; /* hypotheses a line; how many are wanted of each line */
-    int64_t end, first;                   /* what may be said: `end`, and all symbols from `first` on */
-    const float *total, *said;            /* (lines, width), (lines, width, symbols) */
-    float *best;                          /* (lines, count); -inf where there are not so many */
-    int64_t *places;                      /* (lines, count): hypothesis * symbols + symbol */
-} Best;
+    int64_t lines, width, symbols, count; /* width: hypotheses of a line; count: sums wanted of a line */
+    int64_t end, first;                   /* allowed are the symbol `end` and all from `first` on */
+    const float *scores, *log_probs;      /* (lines, width), (lines, width, symbols) */
+    float *best;                          /* (lines, count), the largest first; -inf where there are fewer */
+    int64_t *indices;                     /* (lines, count): hypothesis * symbols + symbol */
+} TopSums;
 
-INLINE void enter(const Best *b, float *best, int64_t *places, float value, int64_t place) {
+INLINE void insert(const TopSums *b, float *best, int64_t *indices, float value, int64_t index) {
     int64_t i = b->count - 1;
-    for (; i > 0 && value > best[i - 1]; i--) best[i] = best[i - 1], places[i] = places[i - 1];
-    best[i] = value, places[i] = place;
+    for (; i > 0 && value > best[i - 1]; i--) best[i] = best[i - 1], indices[i] = indices[i - 1];
+    best[i] = value, indices[i] = index;
 }
 
-FAST static void best_of_lines(const void *job, int64_t from, int64_t to) {
-    const Best *b = job;
+FAST static void top_of_lines(const void *job, int64_t from, int64_t to) {
+    const TopSums *b = job;
     const int64_t V = b->symbols, last = b->count - 1;
     for (int64_t line = from; line < to; line++) {
         float *best = b->best + line * b->count;
-        int64_t *places = b->places + line * b->count;
-        for (int64_t i = 0; i <= last; i++) best[i] = -__builtin_inff(), places[i] = b->end;
+        int64_t *indices = b->indices + line * b->count;
+        for (int64_t i = 0; i <= last; i++) best[i] = -__builtin_inff(), indices[i] = b->end;
         for (int64_t k = 0; k < b->width; k++) {
-            const float *restrict x = b->said + (size_t)(line * b->width + k) * V;
-            const float total = b->total[line * b->width + k];
-            if (x[b->end] + total > best[last]) enter(b, best, places, x[b->end] + total, k * V + b->end);
-            for (int64_t start = b->first; start < V; start += LOOK) {
-                const int64_t stop = start + LOOK < V ? start + LOOK : V;
+            const float *restrict x = b->log_probs + (size_t)(line * b->width + k) * V;
+            const float score = b->scores[line * b->width + k];
+            if (x[b->end] + score > best[last]) insert(b, best, indices, x[b->end] + score, k * V + b->end);
+            for (int64_t start = b->first; start < V; start += BLOCK) {
+                const int64_t stop = start + BLOCK < V ? start + BLOCK : V;
                 float most = -3.4e38f;
 #pragma omp simd reduction(max : most)
                 for (int64_t i = start; i < stop; i++) most = x[i] > most ? x[i] : most;
-                if (!(most + total > best[last])) continue;
+                if (!(most + score > best[last])) continue;
                 for (int64_t i = start; i < stop; i++)
-                    if (x[i] + total > best[last]) enter(b, best, places, x[i] + total, k * V + i);
+                    if (x[i] + score > best[last]) insert(b, best, indices, x[i] + score, k * V + i);
             }
         }
     }
 }
 
-void weft_best(const Best *b) { in_parts(&b->team, best_of_lines, b, b->lines, b->lines * b->width * b->symbols); }
-
-int64_t weft_pointwise_size(void) {
-    return sizeof(Dropout) + sizeof(Entropy) + sizeof(Additive) + sizeof(LongShort) + sizeof(LogSoftmax) + sizeof(Best);
+void weft_top_sums(const TopSums *b) {
+    parallel_for(&b->team, top_of_lines, b, b->lines, b->lines * b->width * b->symbols);
 }

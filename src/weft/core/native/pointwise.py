@@ -1,17 +1,22 @@
 """Passes over many values: the jobs of pointwise.c."""
 
+# B lines · T queries · S keys · D width · K hypotheses of a line · V symbols
+
 from __future__ import annotations
 
 import ctypes
 
 import torch
+from torch import Tensor
 
-from weft.core.native.library import TEAM, Tools, team
+from weft.core.native.door import address, optional, require
+from weft.core.native.library import TEAM, Library
+
+HALF = torch.bfloat16
+FORMATS = (torch.float32, HALF)
 
 
-class Dropout(ctypes.Structure):
-    """The struct of the same name in pointwise.c."""
-
+class _Dropout(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in TEAM),
         ("half", ctypes.c_int32),
@@ -24,44 +29,36 @@ class Dropout(ctypes.Structure):
     )
 
 
-class Entropy(ctypes.Structure):
-    """The struct of the same name in pointwise.c."""
-
+class _CrossEntropy(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in TEAM),
         ("half", ctypes.c_int32),
         ("symbols", ctypes.c_int32),
         ("smoothing", ctypes.c_float),
         ("rows", ctypes.c_int64),
-        ("none", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("scores", "wanted", "losses", "gradients", "room")),
+        ("ignored", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("scores", "targets", "losses", "gradients", "scratch")),
     )
 
 
-class Additive(ctypes.Structure):
-    """The struct of the same name in pointwise.c."""
-
+class _AdditiveScores(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in TEAM),
-        *((name, ctypes.c_int64) for name in ("lines", "queries", "keys", "width")),
-        *((name, ctypes.c_void_p) for name in ("asked", "known", "weight", "scores")),
+        *((name, ctypes.c_int64) for name in ("lines", "query_count", "key_count", "width")),
+        *((name, ctypes.c_void_p) for name in ("queries", "keys", "weight", "scores")),
     )
 
 
-class LongShort(ctypes.Structure):
-    """The struct of the same name in pointwise.c."""
-
+class _LstmStep(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in TEAM),
         ("rows", ctypes.c_int64),
         ("width", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("of_input", "of_state", "before", "h", "c")),
+        *((name, ctypes.c_void_p) for name in ("from_input", "from_state", "before", "h", "c")),
     )
 
 
-class LogSoftmax(ctypes.Structure):
-    """The struct of the same name in pointwise.c."""
-
+class _LogSoftmax(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in TEAM),
         ("rows", ctypes.c_int64),
@@ -70,111 +67,107 @@ class LogSoftmax(ctypes.Structure):
     )
 
 
-class Best(ctypes.Structure):
-    """The struct of the same name in pointwise.c."""
-
+class _TopSums(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in TEAM),
         *((name, ctypes.c_int64) for name in ("lines", "width", "symbols", "count", "end", "first")),
-        *((name, ctypes.c_void_p) for name in ("total", "said", "best", "places")),
+        *((name, ctypes.c_void_p) for name in ("scores", "log_probs", "best", "indices")),
     )
 
 
-JOBS = (Dropout, Entropy, Additive, LongShort, LogSoftmax, Best)
-
-
 class Pointwise:
-    """One pass each, on values that stand side by side: float32, dropout and cross-entropy also bfloat16."""
+    """The compiled passes. All tensors are float32; in dropout and cross-entropy they may also be bfloat16."""
 
-    def __init__(self, library: ctypes.CDLL, tools: Tools) -> None:
-        self._dropout, self._entropy = library.weft_dropout, library.weft_entropy
-        self._dropout.argtypes, self._dropout.restype = [ctypes.POINTER(Dropout)], None
-        self._entropy.argtypes, self._entropy.restype = [ctypes.POINTER(Entropy)], None
-        self._additive = library.weft_additive
-        self._additive.argtypes, self._additive.restype = [ctypes.POINTER(Additive)], None
-        self._long_short = library.weft_long_short
-        self._long_short.argtypes, self._long_short.restype = [ctypes.POINTER(LongShort)], None
-        self._log_softmax, self._best = library.weft_log_softmax, library.weft_best
-        self._log_softmax.argtypes, self._log_softmax.restype = [ctypes.POINTER(LogSoftmax)], None
-        self._best.argtypes, self._best.restype = [ctypes.POINTER(Best)], None
-        self._tools = tools
+    def __init__(self, library: Library) -> None:
+        self._team = library.team
+        self._dropout = library.function("weft_dropout", _Dropout)
+        self._cross_entropy = library.function("weft_cross_entropy", _CrossEntropy, ctypes.c_int64)
+        self._additive_scores = library.function("weft_additive_scores", _AdditiveScores)
+        self._lstm_step = library.function("weft_lstm_step", _LstmStep)
+        self._log_softmax = library.function("weft_log_softmax", _LogSoftmax)
+        self._top_sums = library.function("weft_top_sums", _TopSums)
 
-    def dropout(
-        self, x: torch.Tensor, p: float, seed: int, format: torch.dtype, rest: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """x with each value zero with probability p, and the others divided by 1 − p; the seed decides which.
+    def dropout(self, x: Tensor, p: float, seed: int, format: torch.dtype, rest: Tensor | None = None) -> Tensor:
+        """Return x with each value zero with probability p and the others divided by 1 − p; the seed decides which.
 
-        It comes in the number format that is asked for; added to `rest`, if that is given, in float32.
+        The result has the dtype `format`. If `rest` is given, it is added, and the result is float32.
         """
+        require(x.dtype in FORMATS and format in FORMATS, "dropout takes and returns float32 or bfloat16")
+        require(rest is None or format == torch.float32, "dropout that adds to `rest` returns float32")
         y = torch.empty_like(x, dtype=format)
-        job = Dropout(
-            **team(self._tools), half=x.dtype == torch.bfloat16, half_out=format == torch.bfloat16, seed=seed,
-            least=min(2**32 - 1, round(p * 2**32)), scale=1 / (1 - p), count=x.numel(), x=x.data_ptr(), y=y.data_ptr(),
-            rest=None if rest is None else rest.data_ptr(),
+        job = _Dropout(
+            *self._team(), x.dtype == HALF, format == HALF, seed, min(2**32 - 1, round(p * 2**32)), 1 / (1 - p),
+            x.numel(), address("x", x, x.shape, x.dtype), y.data_ptr(), optional("rest", rest, x.shape),
         )  # fmt: skip
         self._dropout(ctypes.byref(job))
         return y
 
-    def entropy(
-        self, scores: torch.Tensor, wanted: torch.Tensor, none: int, smoothing: float
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The sum over rows of −log p(wanted), smoothed, and its gradient; rows that want `none` do not count."""
-        (rows, symbols), half = scores.shape, scores.dtype == torch.bfloat16
+    def cross_entropy(self, scores: Tensor, targets: Tensor, ignored: int, smoothing: float) -> tuple[Tensor, Tensor]:
+        """Return the sum of −log p(target) over the rows of scores (N, V), with label smoothing, and its gradient.
+
+        Rows whose target is `ignored` do not count. Another target that is no symbol is an IndexError, as in torch.
+        """
+        require(scores.dtype in FORMATS and scores.dim() == 2, "cross-entropy takes scores (N, V)")
+        (rows, symbols), half = scores.shape, scores.dtype == HALF
         losses, gradients = torch.empty(rows), torch.empty_like(scores)
-        room = torch.empty(torch.get_num_threads() if half else 0, symbols)
-        job = Entropy(
-            **team(self._tools), half=half, symbols=symbols, smoothing=smoothing, rows=rows, none=none,
-            scores=scores.data_ptr(), wanted=wanted.data_ptr(), losses=losses.data_ptr(),
-            gradients=gradients.data_ptr(), room=room.data_ptr(),
+        scratch = torch.empty(torch.get_num_threads() if half else 0, symbols)
+        job = _CrossEntropy(
+            *self._team(), half, symbols, smoothing, rows, ignored,
+            address("scores", scores, scores.shape, scores.dtype), address("targets", targets, (rows,), torch.int64),
+            losses.data_ptr(), gradients.data_ptr(), scratch.data_ptr(),
         )  # fmt: skip
-        self._entropy(ctypes.byref(job))
+        wrong = self._cross_entropy(ctypes.byref(job))
+        if wrong >= 0:
+            raise IndexError(f"Target {int(targets[wrong])} is out of bounds: there are {symbols} symbols.")
         return losses.sum(), gradients
 
-    def additive(self, asked: torch.Tensor, known: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        """wᵀ tanh(q + k) of each line's queries (B, T, D) and keys (B, S, D): (B, T, S)."""
-        (lines, queries, width), keys = asked.shape, known.shape[1]
-        scores = asked.new_empty(lines, queries, keys)
-        asked, known, weight = asked.contiguous(), known.contiguous(), weight.contiguous()
-        job = Additive(
-            *team(self._tools).values(), lines, queries, keys, width,
-            *(one.data_ptr() for one in (asked, known, weight, scores)),
+    def additive_scores(self, queries: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
+        """Return wᵀ tanh(q + k) for the queries (B, T, D) and keys (B, S, D) of each line: (B, T, S)."""
+        queries, keys, weight = queries.contiguous(), keys.contiguous(), weight.contiguous()
+        (lines, count, width), key_count = queries.shape, keys.shape[1]
+        scores = queries.new_empty(lines, count, key_count)
+        job = _AdditiveScores(
+            *self._team(), lines, count, key_count, width, address("queries", queries, (lines, count, width)),
+            address("keys", keys, (lines, key_count, width)), address("weight", weight, (width,)), scores.data_ptr(),
         )  # fmt: skip
-        self._additive(ctypes.byref(job))
+        self._additive_scores(ctypes.byref(job))
         return scores
 
-    def long_short(
-        self, of_input: torch.Tensor, of_state: torch.Tensor, before: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """An LSTM's h and c (B, D) after a step: of what inputs and state say to i, f, c̃ and o (B, 4 D), and c'."""
-        of_input, of_state, before = of_input.contiguous(), of_state.contiguous(), before.contiguous()
+    def lstm_step(self, from_input: Tensor, from_state: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+        """Return h and c (B, D) of an LSTM after a step.
+
+        `from_input` and `from_state` (B, 4 D) add up to the arguments of i, f, c̃ and o; `before` is c' (B, D).
+        """
+        from_input, from_state, before = from_input.contiguous(), from_state.contiguous(), before.contiguous()
+        rows, width = before.shape
         h, c = torch.empty_like(before), torch.empty_like(before)
-        job = LongShort(
-            *team(self._tools).values(), *before.shape,
-            *(one.data_ptr() for one in (of_input, of_state, before, h, c)),
+        job = _LstmStep(
+            *self._team(), rows, width, address("from_input", from_input, (rows, 4 * width)),
+            address("from_state", from_state, (rows, 4 * width)), address("before", before, (rows, width)),
+            h.data_ptr(), c.data_ptr(),
         )  # fmt: skip
-        self._long_short(ctypes.byref(job))
+        self._lstm_step(ctypes.byref(job))
         return h, c
 
-    def log_softmax(self, x: torch.Tensor) -> torch.Tensor:
-        """The log-softmax of each row of x (…, V), which is put in its place."""
-        rows, symbols = x.numel() // x.shape[-1], x.shape[-1]
-        job = LogSoftmax(*team(self._tools).values(), rows, symbols, x.data_ptr())
+    def log_softmax_(self, x: Tensor) -> Tensor:
+        """Replace each row of x (…, V) by its log-softmax, and return x."""
+        symbols = x.shape[-1]
+        job = _LogSoftmax(*self._team(), x.numel() // symbols, symbols, address("x", x, x.shape))
         self._log_softmax(ctypes.byref(job))
         return x
 
-    def best(
-        self, total: torch.Tensor, said: torch.Tensor, end: int, first: int, count: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The `count` best sums of total (B, K) and said (B·K, V), and where in K·V they are: (B, count) each.
+    def top_sums(self, scores: Tensor, log_probs: Tensor, end: int, first: int, count: int) -> tuple[Tensor, Tensor]:
+        """Return the `count` largest sums of scores (B, K) and log_probs (B·K, V), and their indices in K·V.
 
-        Of the symbols only `end` and those from `first` on may be said.
+        Both are (B, count). Allowed symbols are `end` and those from `first` on.
         """
-        (lines, width), symbols = total.shape, said.shape[1]
-        best, places = total.new_empty(lines, count), torch.empty(lines, count, dtype=torch.int64)
-        total, said = total.contiguous(), said.contiguous()
-        job = Best(
-            *team(self._tools).values(), lines, width, symbols, count, end, first,
-            total.data_ptr(), said.data_ptr(), best.data_ptr(), places.data_ptr(),
+        scores, log_probs = scores.contiguous(), log_probs.contiguous()
+        (lines, width), symbols = scores.shape, log_probs.shape[1]
+        require(count >= 1 and 0 <= end < symbols and first >= 0, f"no such symbols among {symbols}: {end}, {first}")
+        best, indices = scores.new_empty(lines, count), torch.empty(lines, count, dtype=torch.int64)
+        job = _TopSums(
+            *self._team(), lines, width, symbols, count, end, first, address("scores", scores, (lines, width)),
+            address("log_probs", log_probs, (lines * width, symbols)), best.data_ptr(), indices.data_ptr(),
         )  # fmt: skip
-        self._best(ctypes.byref(job))
-        return best, places
+        self._top_sums(ctypes.byref(job))
+        return best, indices

@@ -1,7 +1,7 @@
-/* y = W x + b for rows x, with W packed: panels of 16 outputs, each (inputs, 16), filled up with zeros.
+/* y = W x + b for rows x, with W packed: panels of 16 outputs, each (inputs, 16), padded with zeros.
 
-   A tile of up to six rows and one panel stays in registers while the inputs go by; its sums are made in one order,
-   whatever stands beside a row. To be included with LANES, the floats of a register: 8 or 16. */
+   A tile of up to six rows and one panel stays in registers while it runs over the inputs; its sums are computed in one
+   order, whatever the other rows are. Define LANES, the floats of a register (8 or 16), before including this. */
 
 #define NAME_(name, lanes) name##_##lanes
 #define NAME(name, lanes) NAME_(name, lanes)
@@ -26,18 +26,18 @@ INLINE void TILE(const int rows, const Product *p, const float *restrict x, cons
         for (int r = 0; r < rows; r++)
             for (int i = 0; i < PARTS; i++) sums[r][i] += x[r * step + k] * part[i];
     }
-    float made[PANEL];
+    float row[PANEL];
     const int64_t left = p->outputs - first, count = left < PANEL ? left : PANEL;
     for (int r = 0; r < rows; r++) {
         float *restrict out = y + (size_t)r * p->y_stride + first;
-        memcpy(made, sums[r], sizeof made);
+        memcpy(row, sums[r], sizeof row);
         if (p->bias)
-            for (int i = 0; i < count; i++) made[i] += p->bias[first + i];
-        if (p->after == RELU)
-            for (int i = 0; i < count; i++) made[i] = made[i] > 0.0f ? made[i] : 0.0f;
-        if (p->after == ADD)
-            for (int i = 0; i < count; i++) made[i] += out[i];
-        memcpy(out, made, sizeof(float) * (size_t)count);
+            for (int i = 0; i < count; i++) row[i] += p->bias[first + i];
+        if (p->then == RELU)
+            for (int i = 0; i < count; i++) row[i] = row[i] > 0.0f ? row[i] : 0.0f;
+        if (p->then == ADD)
+            for (int i = 0; i < count; i++) row[i] += out[i];
+        memcpy(out, row, sizeof(float) * (size_t)count);
     }
 }
 

@@ -1,58 +1,60 @@
 /* Recurrences over time, with and without attention whose context is fed to the next step: forward and backward.
 
-   Matrix products are those of the BLAS that torch brings; what stands between them is one pass over the values of a
-   step. Nothing here knows Python or torch: weft/core/native/library.py finds the tools, weft/nn/fused.py fills a Job.
-   Every array is time first: (T, B, ...), rows of a step side by side. The equations are in weft/nn/cells.py and lstm.py.
+   Matrix products are computed by the BLAS that torch ships; what happens between them is one pass over the values of a
+   step. Nothing here depends on Python or torch: weft/core/native/library.py finds BLAS and threads,
+   weft/core/native/recurrence.py fills a Job and checks every array, weft/nn/fused.py calls it.
+   Every array is time first: (T, B, ...). The equations are in weft/nn/cells.py and lstm.py.
 
-   T steps, B rows, D width, P blocks of D that the inputs decide, S source length, K key width, C value width */
+   T steps, B rows, D width, P blocks of D computed from the inputs, S source length, K key width, C value width */
 
 #include "common.h"
 
-#define WORTH_SHARING 16384 /* values a step; below it a second thread costs more than it brings */
+#define MIN_SHARED_VALUES 16384 /* of a step; below it, a second thread costs more than it saves */
 
 typedef void (*Product)(const char *, const char *, const int *, const int *, const int *, const float *, const float *,
                         const int *, const float *, const int *, const float *, float *, const int *);
 
-enum { ELMAN, ELMAN_SIGMOID, LSTM, LSTM_F, LSTM_I, LSTM_O, GRU, GRU_AFTER, MUT1, MUT3, CELLS };
+enum { ELMAN, ELMAN_SIGMOID, LSTM, LSTM_F, LSTM_I, LSTM_O, GRU, GRU_AFTER, MUT1, MUT3 }; /* as in recurrence.py */
 enum { NO_SCORE, ADDITIVE, DOT };
-enum { MOVES = 4 };
+enum { TAPS = 4 }; /* of the location filter: for two positions before, one before, the same and one after */
 
 typedef struct {
-    /* what torch brings */
+    /* torch's functions */
     Product product;
-    Parallel parallel; /* may be missing: then one thread does all */
+    Parallel parallel; /* or NULL: run on this thread alone */
     Number thread, threads;
     /* sizes */
     int32_t cell, steps, rows, width, blocks;
     int32_t score, source, key_width, value_width, context_stride;
     float scale;
     /* the cell */
-    float *pre;          /* (T, B, P D) what x decides; with attention the fed context is added here */
-    const float *first;  /* (N D, D) the matrix that h' meets */
-    const float *second; /* (D, D) the matrix that r h' meets */
+    float *pre;          /* (T, B, P D) W x + b; with attention, the product with the fed context is added */
+    const float *first;  /* (N D, D) the matrix that multiplies h' */
+    const float *second; /* (D, D) the matrix that multiplies r h' */
     const float *extra;  /* (D) mut1: b; gru-after: c */
-    float *h;            /* (T + 1, B, D), h[0] given */
-    float *c;            /* (T + 1, B, D) the LSTMs' */
+    float *h;            /* (T + 1, B, D), h[0] is input */
+    float *c;            /* (T + 1, B, D) LSTMs */
     float *acts;         /* (T, B, P D) gates and candidate; mut1: z, r, tanh of the direct input */
-    float *mid;          /* (T, B, D) gru, mut: r h'; gru-after: U h' + c, and its gradient on the way back */
+    float *mid;          /* (T, B, D) gru, mut: r h'; gru-after: U h' + c, which backward replaces by its gradient */
     float *news;         /* (T, B, D) mut1: the candidate */
     float *scratch;      /* (B, D) */
     /* attention */
-    const int64_t *lengths;  /* (B) real places of each source */
-    const float *of_query;   /* (K, D) additive: the matrix that the query meets */
+    const uint8_t *mask;     /* (B, S) which source positions are real; there may be holes */
+    int64_t *lengths;        /* (B) the last real position of each source, plus 1: forward computes it */
+    const float *of_query;   /* (K, D) additive: the matrix that multiplies the query */
     const float *weight;     /* (K) additive */
-    const float *moves;      /* (MOVES) what a score gains by the weights of the step before, or NULL */
+    const float *location;   /* (TAPS) the filter over the weights of the step before, or NULL */
     const float *keys;       /* (B, S, K) */
     const float *values;     /* (B, S, C) */
-    const float *of_context; /* (P D, C), rows `context_stride` apart: the matrix that the fed context meets */
+    const float *of_context; /* (P D, C), rows `context_stride` apart: the matrix that multiplies the fed context */
     float *queries;          /* (T, B, K) additive */
     float *weights;          /* (T, B, S) */
     float *contexts;         /* (T, B, C) */
-    /* gradients; those of h and contexts come filled with what later layers say */
+    /* gradients; those of h and contexts hold the gradients from later layers at the start */
     float *dh, *dc, *dpre;      /* (T + 1, B, D), (B, D), (T, B, P D) */
     float *dcontexts, *dscores; /* (T, B, C), (T, B, S) */
     float *dqueries, *dkeys, *dweight; /* (T, B, K), (B, S, K), (B, K): additive */
-    float *dmoves;                     /* (B, MOVES) */
+    float *dlocation;                  /* (B, TAPS) */
 } Job;
 
 /* ---- products: rows of `a` are `stride` apart; y (+)= a Wᵀ, and x (+)= a W ---- */
@@ -69,7 +71,7 @@ static void times(const Job *j, const float *a, int stride, const float *w, int 
     j->product("N", "N", &inputs, &j->rows, &outputs, &one, w, &w_stride, a, &stride, &keep, x, &x_stride);
 }
 
-/* ---- rows of one step, shared among threads ---- */
+/* ---- rows of one step, divided among threads ---- */
 
 typedef void (*Rows)(const Job *, int t, int from, int to);
 typedef struct {
@@ -78,22 +80,22 @@ typedef struct {
     int t;
 } Share;
 
-static void take_share(void *given) {
-    const Share *s = given;
+static void run_rows(void *argument) {
+    const Share *s = argument;
     int all = s->job->threads(), me = s->job->thread(), rows = s->job->rows;
     s->rows(s->job, s->t, (int)((int64_t)rows * me / all), (int)((int64_t)rows * (me + 1) / all));
 }
 
 static void over_rows(const Job *j, int t, Rows rows, int64_t values) {
-    if (j->parallel == NULL || values < WORTH_SHARING) {
+    if (j->parallel == NULL || values < MIN_SHARED_VALUES) {
         rows(j, t, 0, j->rows);
         return;
     }
     Share share = {j, rows, t};
-    j->parallel(take_share, &share, 0, 0);
+    j->parallel(run_rows, &share, 0, 0);
 }
 
-/* where row b of step t stands in an array of `n` values a row */
+/* the offset of row b of step t in an array of `n` values a row */
 INLINE size_t at(const Job *j, int t, int b, int n) { return ((size_t)t * j->rows + b) * n; }
 
 /* ---- Elman ---- */
@@ -123,7 +125,7 @@ FAST static void elman_back(const Job *j, int t, int from, int to) { squashed_ba
 FAST static void elman_sigmoid_rows(const Job *j, int t, int from, int to) { squashed(j, t, from, to, 1); }
 FAST static void elman_sigmoid_back(const Job *j, int t, int from, int to) { squashed_back(j, t, from, to, 1); }
 
-/* ---- LSTM: the block where each gate stands, or -1 where it is always open ---- */
+/* ---- LSTM: I, F, N, O are the blocks of the gates and the candidate, -1 for a gate that is always open ---- */
 
 INLINE void lstm_rows(const Job *j, int t, int from, int to, const int I, const int F, const int N, const int O) {
     const int D = j->width, P = j->blocks;
@@ -173,17 +175,17 @@ LSTM_KIND(without_f, 0, -1, 2, 1)
 LSTM_KIND(without_i, -1, 0, 2, 1)
 LSTM_KIND(without_o, 0, 1, 2, -1)
 
-/* ---- GRU and its relatives: blocks z, r, candidate ---- */
+/* ---- GRU and its variants: blocks z, r, candidate ---- */
 
-/* z and r, and r h' for the second product. `acts` holds U h' of the blocks that have it. */
-INLINE void gate_rows(const Job *j, int t, int from, int to, const int z_sees_state) {
+/* z and r, and r h' for the second product. `acts` holds U h' of the blocks that use it. */
+INLINE void gate_rows(const Job *j, int t, int from, int to, const int z_uses_state) {
     const int D = j->width;
     for (int b = from; b < to; b++) {
         const float *restrict x = j->pre + at(j, t, b, 3 * D), *restrict before = j->h + at(j, t, b, D);
         float *restrict a = j->acts + at(j, t, b, 3 * D), *restrict mid = j->mid + at(j, t, b, D);
 #pragma omp simd
         for (int d = 0; d < D; d++) {
-            a[d] = sigmoid(z_sees_state ? x[d] + a[d] : x[d]);
+            a[d] = sigmoid(z_uses_state ? x[d] + a[d] : x[d]);
             float r = sigmoid(x[D + d] + a[D + d]);
             a[D + d] = r;
             mid[d] = r * before[d];
@@ -193,7 +195,7 @@ INLINE void gate_rows(const Job *j, int t, int from, int to, const int z_sees_st
 FAST static void both_gates(const Job *j, int t, int from, int to) { gate_rows(j, t, from, to, 1); }
 FAST static void reset_gate(const Job *j, int t, int from, int to) { gate_rows(j, t, from, to, 0); }
 
-/* the candidate and h; the second product lies in the place of h */
+/* the candidate and h; h holds the second product at the start */
 FAST static void gru_rows(const Job *j, int t, int from, int to) {
     const int D = j->width;
     for (int b = from; b < to; b++) {
@@ -225,7 +227,7 @@ FAST static void mut1_rows(const Job *j, int t, int from, int to) {
     }
 }
 
-/* gradients of z and of the candidate's sum (in the third block of dpre), and of h' through the blend */
+/* gradients of z and of the candidate's argument (in the third block of dpre), and of h' through the interpolation */
 INLINE void blend_back(const Job *j, int t, int from, int to, const float *news, const int stride) {
     const int D = j->width;
     for (int b = from; b < to; b++) {
@@ -248,7 +250,7 @@ FAST static void mut1_blend_back(const Job *j, int t, int from, int to) {
     blend_back(j, t, from, to, j->news, j->width);
 }
 
-/* gradients of r and of h' through r h', whose gradient lies in scratch */
+/* gradients of r and of h' through r h', whose gradient is in scratch */
 FAST static void reset_back(const Job *j, int t, int from, int to) {
     const int D = j->width;
     for (int b = from; b < to; b++) {
@@ -264,7 +266,7 @@ FAST static void reset_back(const Job *j, int t, int from, int to) {
     }
 }
 
-/* mut1: the third block becomes the gradient of the direct input; the candidate's own takes the place of `news` */
+/* mut1: the third block becomes the gradient of the direct input; `news` becomes that of the candidate's argument */
 FAST static void mut1_direct_back(const Job *j, int t, int from, int to) {
     const int D = j->width;
     for (int b = from; b < to; b++) {
@@ -278,7 +280,7 @@ FAST static void mut1_direct_back(const Job *j, int t, int from, int to) {
     }
 }
 
-/* mut3: z meets tanh h' */
+/* mut3: z multiplies tanh h' */
 FAST static void tanh_of_state(const Job *j, int t, int from, int to) {
     const int D = j->width;
     for (int b = from; b < to; b++) {
@@ -302,7 +304,7 @@ FAST static void tanh_of_state_back(const Job *j, int t, int from, int to) {
     }
 }
 
-/* ---- the GRU of torch: blocks r, z, candidate; the reset acts after the matrix ---- */
+/* ---- torch's GRU: blocks r, z, candidate; the reset gate acts after the matrix ---- */
 
 FAST static void after_rows(const Job *j, int t, int from, int to) {
     const int D = j->width;
@@ -339,36 +341,51 @@ FAST static void after_back(const Job *j, int t, int from, int to) {
     }
 }
 
-/* ---- attention: one look a row ---- */
+/* ---- attention: one query a row ---- */
 
-/* e[s] += sum over m of moves[m] a[s + m - 2]: places two and one before s, s itself, and the one after it */
-INLINE void move_on(const float *restrict moves, const float *restrict a, float *restrict e, int n) {
-    for (int m = 0; m < MOVES; m++)
-        for (int s = m < 2 ? 2 - m : 0; s < n && s + m - 2 < n; s++) e[s] += moves[m] * a[s + m - 2];
+/* location-aware scores: e[s] += sum over m of filter[m] a[s + m - 2], with a the weights of the step before */
+INLINE void add_location(const float *restrict filter, const float *restrict a, float *restrict e, int n) {
+    for (int m = 0; m < TAPS; m++)
+        for (int s = m < 2 ? 2 - m : 0; s < n && s + m - 2 < n; s++) e[s] += filter[m] * a[s + m - 2];
 }
 
-/* the way back: of the weights a by the scores' gradients de of the step after, and of the moves themselves */
-INLINE void move_back(const float *restrict moves, const float *restrict de, float *restrict da, int n, float scale) {
-    for (int m = 0; m < MOVES; m++)
-        for (int s = m < 2 ? 2 - m : 0; s < n && s + m - 2 < n; s++) da[s + m - 2] += moves[m] * de[s] / scale;
+/* gradients of the weights a, from those of the scores of the step after, and of the filter */
+INLINE void location_back(const float *restrict filter, const float *restrict de, float *restrict da, int n, float scale) {
+    for (int m = 0; m < TAPS; m++)
+        for (int s = m < 2 ? 2 - m : 0; s < n && s + m - 2 < n; s++) da[s + m - 2] += filter[m] * de[s] / scale;
 }
-INLINE void moves_back(const float *restrict a, const float *restrict de, float *restrict dmoves, int n, float scale) {
-    for (int m = 0; m < MOVES; m++)
-        for (int s = m < 2 ? 2 - m : 0; s < n && s + m - 2 < n; s++) dmoves[m] += de[s] / scale * a[s + m - 2];
+INLINE void filter_back(const float *restrict a, const float *restrict de, float *restrict dfilter, int n, float scale) {
+    for (int m = 0; m < TAPS; m++)
+        for (int s = m < 2 ? 2 - m : 0; s < n && s + m - 2 < n; s++) dfilter[m] += de[s] / scale * a[s + m - 2];
 }
 
 INLINE void softmax(float *restrict e, int n, int all) {
-    float top = e[0], sum = 0.0f;
+    float top = n > 0 ? e[0] : 0.0f, sum = 0.0f;
     for (int s = 1; s < n; s++) top = e[s] > top ? e[s] : top;
     for (int s = 0; s < n; s++) sum += e[s] = exponential(e[s] - top);
     for (int s = 0; s < n; s++) e[s] /= sum;
     for (int s = n; s < all; s++) e[s] = 0.0f;
 }
 
-FAST static void look(const Job *j, int t, int from, int to) {
+/* positions of a mask that are not real: their score before the softmax, and their weight after it */
+INLINE void hide(const uint8_t *restrict mask, float *restrict e, int n, float value) {
+    for (int s = 0; s < n; s++) e[s] = mask[s] ? e[s] : value;
+}
+
+static void measure(const Job *j) {
+    for (int b = 0; b < j->rows; b++) {
+        const uint8_t *mask = j->mask + (size_t)b * j->source;
+        int n = j->source;
+        while (n > 0 && !mask[n - 1]) n--;
+        j->lengths[b] = n;
+    }
+}
+
+FAST static void attend(const Job *j, int t, int from, int to) {
     const int S = j->source, K = j->key_width, C = j->value_width;
     for (int b = from; b < to; b++) {
         const int n = (int)j->lengths[b];
+        const uint8_t *restrict mask = j->mask + (size_t)b * S;
         const float *restrict keys = j->keys + (size_t)b * S * K, *restrict values = j->values + (size_t)b * S * C;
         const float *restrict q = j->score == DOT ? j->h + at(j, t + 1, b, K) : j->queries + at(j, t, b, K);
         float *restrict e = j->weights + at(j, t, b, S), *restrict out = j->contexts + at(j, t, b, C);
@@ -384,8 +401,10 @@ FAST static void look(const Job *j, int t, int from, int to) {
             }
             e[s] = sum * j->scale;
         }
-        if (j->moves != NULL && t > 0) move_on(j->moves, j->weights + at(j, t - 1, b, S), e, n);
+        if (j->location != NULL && t > 0) add_location(j->location, j->weights + at(j, t - 1, b, S), e, n);
+        hide(mask, e, n, -3.4e38f);
         softmax(e, n, S);
+        hide(mask, e, n, 0.0f);
         memset(out, 0, sizeof(float) * C);
         for (int s = 0; s < n; s++) {
             const float *restrict v = values + (size_t)s * C;
@@ -396,7 +415,7 @@ FAST static void look(const Job *j, int t, int from, int to) {
     }
 }
 
-FAST static void look_back(const Job *j, int t, int from, int to) {
+FAST static void attend_back(const Job *j, int t, int from, int to) {
     const int S = j->source, K = j->key_width, C = j->value_width;
     for (int b = from; b < to; b++) {
         const int n = (int)j->lengths[b];
@@ -411,13 +430,13 @@ FAST static void look_back(const Job *j, int t, int from, int to) {
             for (int d = 0; d < C; d++) sum += g[d] * v[d];
             de[s] = sum;
         }
-        if (j->moves != NULL && t < j->steps - 1)
-            move_back(j->moves, j->dscores + at(j, t + 1, b, S), de, n, j->scale);
+        if (j->location != NULL && t < j->steps - 1)
+            location_back(j->location, j->dscores + at(j, t + 1, b, S), de, n, j->scale);
         for (int s = 0; s < n; s++) mean += de[s] * a[s];
         for (int s = 0; s < n; s++) de[s] = a[s] * (de[s] - mean) * j->scale;
         for (int s = n; s < S; s++) de[s] = 0.0f;
-        if (j->moves != NULL && t > 0)
-            moves_back(j->weights + at(j, t - 1, b, S), de, j->dmoves + (size_t)b * MOVES, n, j->scale);
+        if (j->location != NULL && t > 0)
+            filter_back(j->weights + at(j, t - 1, b, S), de, j->dlocation + (size_t)b * TAPS, n, j->scale);
         if (j->score == DOT) {
             float *restrict dq = j->dh + at(j, t + 1, b, K);
             for (int s = 0; s < n; s++) {
@@ -446,10 +465,10 @@ FAST static void look_back(const Job *j, int t, int from, int to) {
     }
 }
 
-/* ---- one step, and one step back ---- */
+/* ---- one step, forward and backward ---- */
 
 static void cell_step(const Job *j, int t) {
-    static const Rows LONG[] = {whole_rows, without_f_rows, without_i_rows, without_o_rows};
+    static const Rows LSTMS[] = {whole_rows, without_f_rows, without_i_rows, without_o_rows};
     const int D = j->width, P = j->blocks;
     const int64_t size = (int64_t)j->rows * D;
     const float *before = j->h + at(j, t, 0, D);
@@ -461,7 +480,7 @@ static void cell_step(const Job *j, int t) {
         break;
     case LSTM: case LSTM_F: case LSTM_I: case LSTM_O:
         times_transposed(j, before, D, j->first, P * D, D, D, acts, P * D, 0);
-        over_rows(j, t, LONG[j->cell - LSTM], size * P);
+        over_rows(j, t, LSTMS[j->cell - LSTM], size * P);
         break;
     case GRU_AFTER:
         times_transposed(j, before, D, j->first, 3 * D, D, D, acts, 3 * D, 0);
@@ -491,7 +510,7 @@ static void cell_step(const Job *j, int t) {
 }
 
 static void cell_back(const Job *j, int t) {
-    static const Rows LONG[] = {whole_back, without_f_back, without_i_back, without_o_back};
+    static const Rows LSTMS[] = {whole_back, without_f_back, without_i_back, without_o_back};
     const int D = j->width, P = j->blocks;
     const int64_t size = (int64_t)j->rows * D;
     float *dx = j->dpre + at(j, t, 0, P * D), *down = j->dh + at(j, t, 0, D);
@@ -501,7 +520,7 @@ static void cell_back(const Job *j, int t) {
         times(j, dx, D, j->first, D, D, D, down, D, 1);
         break;
     case LSTM: case LSTM_F: case LSTM_I: case LSTM_O:
-        over_rows(j, t, LONG[j->cell - LSTM], size * P);
+        over_rows(j, t, LSTMS[j->cell - LSTM], size * P);
         times(j, dx, P * D, j->first, P * D, D, D, down, D, 1);
         break;
     case GRU_AFTER:
@@ -535,6 +554,7 @@ static void cell_back(const Job *j, int t) {
 
 void weft_forward(const Job *j) {
     const int D = j->width, K = j->key_width, C = j->value_width, PD = j->blocks * D;
+    if (j->score != NO_SCORE) measure(j);
     for (int t = 0; t < j->steps; t++) {
         if (j->score != NO_SCORE && t > 0)
             times_transposed(j, j->contexts + at(j, t - 1, 0, C), C, j->of_context, PD, C, j->context_stride,
@@ -542,7 +562,7 @@ void weft_forward(const Job *j) {
         cell_step(j, t);
         if (j->score == ADDITIVE)
             times_transposed(j, j->h + at(j, t + 1, 0, D), D, j->of_query, K, D, D, j->queries + at(j, t, 0, K), K, 0);
-        if (j->score != NO_SCORE) over_rows(j, t, look, (int64_t)j->rows * j->source * K);
+        if (j->score != NO_SCORE) over_rows(j, t, attend, (int64_t)j->rows * j->source * K);
     }
 }
 
@@ -552,11 +572,9 @@ void weft_backward(const Job *j) {
         if (j->score != NO_SCORE && t < j->steps - 1)
             times(j, j->dpre + at(j, t + 1, 0, PD), PD, j->of_context, PD, C, j->context_stride,
                   j->dcontexts + at(j, t, 0, C), C, 1);
-        if (j->score != NO_SCORE) over_rows(j, t, look_back, (int64_t)j->rows * j->source * K);
+        if (j->score != NO_SCORE) over_rows(j, t, attend_back, (int64_t)j->rows * j->source * K);
         if (j->score == ADDITIVE)
             times(j, j->dqueries + at(j, t, 0, K), K, j->of_query, K, D, D, j->dh + at(j, t + 1, 0, D), D, 1);
         cell_back(j, t);
     }
 }
-
-int64_t weft_recurrence_size(void) { return sizeof(Job) + CELLS; }

@@ -20,7 +20,7 @@ from weft.nn.attention import Attention, PreparedSource
 from weft.nn.cells import blend
 from weft.nn.dropout import Dropout, begin_all
 from weft.nn.embed import Embed
-from weft.nn.fused import Sight
+from weft.nn.fused import FusedAttention
 from weft.nn.unroll import Layers, Stack
 
 
@@ -131,10 +131,10 @@ class RecurrentDecoder(nn.Module):
         return h, self._look(query, state)[0]
 
     def _fed(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
-        cell, sight = self.stack.alone, self._sight(state)
-        weights = cell.weights() if cell is not None and fused.possible(x) else None
-        if weights is not None and sight is not None:
-            return fused.looking(weights, sight, x, state.layers[0])
+        cell, attention = self.stack.alone, self._fused_attention(state)
+        weights = cell.fused() if cell is not None and fused.available(x) else None
+        if weights is not None and attention is not None:
+            return fused.with_attention(weights, attention, x, state.layers[0])
         states, contexts = [], []
         for step in x.unbind(1):
             h, context, state = self._step(step, state)
@@ -166,11 +166,11 @@ class RecurrentDecoder(nn.Module):
             return x
         return torch.cat([x, state.summary[:, None].expand(-1, x.shape[1], -1)], dim=-1)
 
-    def _sight(self, state: RecurrentState) -> Sight | None:
-        """For the compiled code, which begins with the first symbol and looks after each step."""
+    def _fused_attention(self, state: RecurrentState) -> FusedAttention | None:
+        """Return what the compiled code needs, which begins with the first symbol and attends after each step."""
         if self.attention is None or state.source is None or self.before or state.place:
             return None
-        return self.attention.sight(state.source)
+        return self.attention.fused(state.source)
 
     def _look(self, query: Tensor, state: RecurrentState) -> tuple[Tensor | None, Tensor | None]:
         """Return the context, and the attention weights if the next step needs them."""

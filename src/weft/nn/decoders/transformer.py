@@ -12,7 +12,7 @@ from weft.core import native
 from weft.core.kinds import Memory
 from weft.core.lines import Lines
 from weft.core.masks import biased, causal
-from weft.core.native.decoding import Block, Blocks, Decoding, Norm, Panels, Sight
+from weft.core.native.decoding import Block, Blocks, Decoding, Norm, Panels, StepInputs
 from weft.core.trace import tracing
 from weft.nn.cache import Cache
 from weft.nn.embed import Embed
@@ -145,8 +145,8 @@ class TransformerDecoder(nn.Module):
         bias = positions.bias(1, place + 1, place)
         written_in = (written.room, written.length, written.origin)
         bias = None if bias is None else bias.contiguous()
-        seen = Sight(state.source, state.mask, state.stored, state.lines.each, *written_in, turn, bias)
-        return compiled.step(x[:, 0], blocks, seen)
+        inputs = StepInputs(state.source, state.mask, state.stored, state.lines.each, *written_in, turn, bias)
+        return compiled.step(x[:, 0], blocks, inputs)
 
     def _blocks(self) -> list[DecoderBlock]:
         return [block for block in self.blocks if isinstance(block, DecoderBlock)]
