@@ -5,11 +5,11 @@ under autocast too. Plain torch computes what the compiled code does not support
 whatever is recorded by `note` while somebody traces.
 """
 
-# B batch · T steps · I input width · D width · P blocks computed from the inputs · S source length · K key · C value width
+# B batch · T steps · I input width · D width · P blocks of D in W x · S source length · K key width · C value width
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -37,7 +37,7 @@ class FusedCell:
 
 @dataclass(frozen=True)
 class FusedAttention:
-    """Attention for the compiled code: softmax of wᵀφ(Q h + k) or of scale · h·k, and the weighted sum of the values."""
+    """Attention for the compiled code: softmax of wᵀφ(Q h + k) or of scale · h·k, and the mean of the values."""
 
     keys: Tensor  # (B, S, K)
     values: Tensor  # (B, S, C)
@@ -189,8 +189,7 @@ def _room_for_attention(keys: Tensor, values: Tensor, steps: int, additive: bool
 def _with_attention(
     problem: Problem, attention: FusedAttention, keys: Tensor, values: Tensor, context_stride: int
 ) -> Problem:
-    return replace(
-        problem,
+    return problem._replace(
         score="dot" if attention.of_query is None else "additive",
         source=keys.shape[1],
         key_width=keys.shape[2],

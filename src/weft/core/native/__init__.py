@@ -42,9 +42,9 @@ def decoding() -> Decoding | None:
 
 def is_supported(x: Tensor) -> bool:
     """Whether the compiled dropout and cross-entropy can be used for such values."""
-    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16) and pointwise() is not None
+    return x.is_cpu and x.dtype in (torch.float32, torch.bfloat16) and pointwise() is not None
 
 
 def is_plain(*tensors: Tensor) -> bool:
     """Whether all tensors are float32 on the CPU and no gradients are needed."""
-    return not torch.is_grad_enabled() and all(x.device.type == "cpu" and x.dtype == torch.float32 for x in tensors)
+    return not torch.is_grad_enabled() and all(x.is_cpu and x.dtype is torch.float32 for x in tensors)

@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from weft.core.native.door import address, optional, require
+from weft.core.native.door import address, optional, output, refuse
 from weft.core.native.library import BARRIER, TEAM, Library
 
 PANEL = 16  # outputs of a panel, as in decoding.c
@@ -114,7 +115,8 @@ class Block:
         shapes = [(linear.inputs, linear.outputs) for linear in self.linears]
         square = (width, width)
         expected = [(width, 3 * width), square, square, square, (width, inner), (inner, width)]
-        require(shapes == expected, f"the matrices of a block must be {expected}, they are {shapes}")
+        if shapes != expected:
+            raise refuse(f"the matrices of a block must be {expected}, they are {shapes}")
         linears = (_Linear(*linear.addresses, linear.inputs, linear.outputs) for linear in self.linears)
         return _Block(*linears, *(norm.as_norm(width) for norm in self.norms))
 
@@ -127,7 +129,8 @@ class Blocks:
     ) -> None:
         self._tensors, self.count = (blocks, last), len(blocks)  # kept alive: C reads them at their addresses
         self.width, self.inner = blocks[0].linears[0].inputs, blocks[0].inner
-        require(self.width % heads == 0, f"{heads} heads do not divide the width {self.width}")
+        if self.width % heads:
+            raise refuse(f"{heads} heads do not divide the width {self.width}")
         self.heads, self.norm_first, self.epsilon = heads, norm_first, epsilon
         self.parts = (_Block * len(blocks))(*(block.as_block(self.width, self.inner) for block in blocks))
         self.last = None if last is None else last.as_norm(self.width)
@@ -147,13 +150,15 @@ class StepInputs:
     rotation: tuple[Tensor, Tensor] | None = None  # cosines and sines (1, d/2) of this position
     bias: Tensor | None = None  # (H, 1, length)
 
-    def check(self, rows: int, width: int, blocks: int) -> None:
+    def check(self, rows: int, blocks: int) -> None:
         """Refuse sizes that do not fit together."""
-        lines, (capacity, cache_rows) = self.mask.shape[0], self.cache.shape[:2]
-        require(len(self.source) == blocks, f"there are {blocks} blocks, but the source has {len(self.source)}")
-        require(rows % self.rows_per_line == 0, f"{rows} rows are no multiple of {self.rows_per_line}")
-        require(self.line_of is not None or rows <= lines * self.rows_per_line, f"{rows} rows, {lines} lines")
-        require(1 <= self.length <= capacity and rows <= cache_rows, f"no room in a cache of {tuple(self.cache.shape)}")
+        capacity, cache_rows, _ = self.cache.shape
+        if len(self.source) != blocks:
+            raise refuse(f"the source has keys for {len(self.source)} blocks, the decoder has {blocks}")
+        if rows % self.rows_per_line or (self.line_of is None and rows > len(self.mask) * self.rows_per_line):
+            raise refuse(f"{rows} rows, {self.rows_per_line} for each of {len(self.mask)} lines")
+        if not 1 <= self.length <= capacity or rows > cache_rows:
+            raise refuse(f"{rows} rows of length {self.length} in a cache of {cache_rows} rows of length {capacity}")
 
 
 class Decoding:
@@ -171,7 +176,7 @@ class Decoding:
         y = x.new_empty(*x.shape[:-1], outputs)
         job = _Product(
             *self._library.team(), self.lanes, 0, x.numel() // inputs, inputs, outputs, inputs, outputs,
-            *matrix.addresses, address("x", x, (*x.shape[:-1], inputs)), y.data_ptr(),
+            *matrix.addresses, address("x", x, (*x.shape[:-1], inputs)), output(y),
         )  # fmt: skip
         self._product(ctypes.byref(job))
         return y
@@ -179,14 +184,15 @@ class Decoding:
     def step(self, x: Tensor, blocks: Blocks, inputs: StepInputs) -> Tensor:
         """Return what the last block makes of x (N, D); the keys and values of this position are put into the cache."""
         (rows, width), length, threads = (len(x), blocks.width), inputs.length, torch.get_num_threads()
-        inputs.check(rows, width, blocks.count)
+        inputs.check(rows, blocks.count)
         x, keys = x.clone(memory_format=torch.contiguous_format), inputs.source[0][0]
         lines, source_length, cache_rows = inputs.mask.shape[0], keys.shape[2], inputs.cache.shape[1]
         half, longest = width // blocks.heads // 2, max(length, source_length)
         cosines, sines = inputs.rotation or (None, None)
         source = _source(inputs, blocks)
-        sizes = (threads * rows * width, 3 * rows * width, rows * width, rows * blocks.inner, threads * longest)
-        scratch = [x.new_empty(size) for size in sizes]
+        scratch, addresses = _scratch(
+            x, (threads * rows * width, 3 * rows * width, rows * width, rows * blocks.inner, threads * longest)
+        )
         mask_strides = (inputs.mask.stride(0), source_length, source_length, 1)
         job = _Step(
             *self._library.team(), self._library.functions["barrier"],
@@ -200,18 +206,27 @@ class Decoding:
             optional("bias", inputs.bias, (blocks.heads, 1, length)),
             address("cache", inputs.cache, (inputs.cache.shape[0], cache_rows, blocks.count * 2 * width)),
             optional("row_of", inputs.row_of, (length, rows), torch.int64), address("x", x, (rows, width)),
-            *(array.data_ptr() for array in scratch),
+            *addresses,
         )  # fmt: skip
         wrong = self._step(ctypes.byref(job))
-        require(wrong == 0, WRONG_INDEX.get(wrong, ""))
+        del scratch  # in use until here
+        if wrong:
+            raise IndexError(f"compiled code: {WRONG_INDEX[wrong]}")
         return x
+
+
+def _scratch(like: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Iterator[int]]:
+    """Allocate several arrays at once: the tensor that holds them, and their addresses."""
+    tensor = like.new_empty(sum(sizes))
+    return tensor, accumulate((4 * size for size in sizes[:-1]), initial=output(tensor))
 
 
 def _source(inputs: StepInputs, blocks: Blocks) -> ctypes.Array[_Source]:
     """The addresses of the source's keys and values, which are laid out alike in all blocks."""
     keys = inputs.source[0][0]
     shape, strides = (inputs.mask.shape[0], blocks.heads, keys.shape[2], blocks.width // blocks.heads), keys.stride()
-    require(strides[3] == 1, "the last dimension of keys must be contiguous")
+    if strides[3] != 1:
+        raise refuse("the last dimension of the source's keys must be contiguous")
     return (_Source * blocks.count)(
         *(
             _Source(address("keys", k, shape, strides=strides), address("values", v, shape, strides=strides))

@@ -27,7 +27,7 @@ def address(
         and x.is_cpu
     ):
         return x.data_ptr()
-    raise ValueError(_message(name, x, shape, dtype, strides))
+    raise refuse(_message(name, x, shape, dtype, strides))
 
 
 def optional(
@@ -37,10 +37,16 @@ def optional(
     return None if x is None else address(name, x, shape, dtype, strides)
 
 
-def require(condition: bool, message: str) -> None:
-    """Refuse sizes that do not fit together."""
-    if not condition:
-        raise ValueError(f"compiled code: {message}")
+def output(x: Tensor) -> int:
+    """Return the address of a tensor that was just allocated for C to write to."""
+    if x.is_cpu and x.is_contiguous():
+        return x.data_ptr()
+    raise refuse(_message("an output", x, x.shape, x.dtype, None))
+
+
+def refuse(message: str) -> ValueError:
+    """Return the error for sizes that do not fit together."""
+    return ValueError(f"compiled code: {message}")
 
 
 def _alike(x: Tensor, strides: Shape) -> bool:
@@ -53,6 +59,6 @@ def _alike(x: Tensor, strides: Shape) -> bool:
 def _message(name: str, x: Tensor, shape: Shape, dtype: torch.dtype, strides: Shape | None) -> str:
     layout = "contiguous" if strides is None else f"with strides {tuple(strides)}"
     return (
-        f"compiled code: {name} must be {dtype} of shape {tuple(shape)} on the CPU, {layout}; "
+        f"{name} must be {dtype} of shape {tuple(shape)} on the CPU, {layout}; "
         f"it is {x.dtype} of shape {tuple(x.shape)} on {x.device}, with strides {x.stride()}"
     )

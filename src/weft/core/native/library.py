@@ -1,8 +1,8 @@
 """The compiled library, and the functions of torch that it calls: matrix products (BLAS) and threads (OpenMP).
 
-`load()` gives None with a reason, logged at level DEBUG (`--debug` shows it), where the library was not built, was built
-from other C sources (see `source.py`), or is turned off by WEFT_NATIVE=0. WEFT_NATIVE_LIBRARY names another file to
-load, such as the one that `make sanitise` builds.
+`load()` returns None where the library was not built, was built from other C sources (see `source.py`), or is turned
+off by WEFT_NATIVE=0; the reason is logged at level DEBUG, which `--debug` shows. WEFT_NATIVE_LIBRARY names another file
+to load, such as the one that `make sanitise` builds.
 
 Limits: tested on Linux on x86-64 only. On macOS torch's library is called libtorch_cpu.dylib, and its BLAS is Apple's
 Accelerate; both are looked up in the same way there, which was never tried. Without a BLAS the recurrences run in plain

@@ -9,7 +9,7 @@ import ctypes
 import torch
 from torch import Tensor
 
-from weft.core.native.door import address, optional, require
+from weft.core.native.door import address, optional, output, refuse
 from weft.core.native.library import TEAM, Library
 
 HALF = torch.bfloat16
@@ -92,12 +92,12 @@ class Pointwise:
 
         The result has the dtype `format`. If `rest` is given, it is added, and the result is float32.
         """
-        require(x.dtype in FORMATS and format in FORMATS, "dropout takes and returns float32 or bfloat16")
-        require(rest is None or format == torch.float32, "dropout that adds to `rest` returns float32")
+        if x.dtype not in FORMATS or format not in (FORMATS if rest is None else FORMATS[:1]):
+            raise refuse(f"dropout of {x.dtype} to {format}; with `rest` the result is float32")
         y = torch.empty_like(x, dtype=format)
         job = _Dropout(
             *self._team(), x.dtype == HALF, format == HALF, seed, min(2**32 - 1, round(p * 2**32)), 1 / (1 - p),
-            x.numel(), address("x", x, x.shape, x.dtype), y.data_ptr(), optional("rest", rest, x.shape),
+            x.numel(), address("x", x, x.shape, x.dtype), output(y), optional("rest", rest, x.shape),
         )  # fmt: skip
         self._dropout(ctypes.byref(job))
         return y
@@ -107,14 +107,15 @@ class Pointwise:
 
         Rows whose target is `ignored` do not count. Another target that is no symbol is an IndexError, as in torch.
         """
-        require(scores.dtype in FORMATS and scores.dim() == 2, "cross-entropy takes scores (N, V)")
+        if scores.dtype not in FORMATS or scores.dim() != 2:
+            raise refuse(f"cross-entropy of {scores.dtype} of shape {tuple(scores.shape)}")
         (rows, symbols), half = scores.shape, scores.dtype == HALF
         losses, gradients = torch.empty(rows), torch.empty_like(scores)
         scratch = torch.empty(torch.get_num_threads() if half else 0, symbols)
         job = _CrossEntropy(
             *self._team(), half, symbols, smoothing, rows, ignored,
             address("scores", scores, scores.shape, scores.dtype), address("targets", targets, (rows,), torch.int64),
-            losses.data_ptr(), gradients.data_ptr(), scratch.data_ptr(),
+            output(losses), output(gradients), output(scratch),
         )  # fmt: skip
         wrong = self._cross_entropy(ctypes.byref(job))
         if wrong >= 0:
@@ -128,7 +129,7 @@ class Pointwise:
         scores = queries.new_empty(lines, count, key_count)
         job = _AdditiveScores(
             *self._team(), lines, count, key_count, width, address("queries", queries, (lines, count, width)),
-            address("keys", keys, (lines, key_count, width)), address("weight", weight, (width,)), scores.data_ptr(),
+            address("keys", keys, (lines, key_count, width)), address("weight", weight, (width,)), output(scores),
         )  # fmt: skip
         self._additive_scores(ctypes.byref(job))
         return scores
@@ -144,7 +145,7 @@ class Pointwise:
         job = _LstmStep(
             *self._team(), rows, width, address("from_input", from_input, (rows, 4 * width)),
             address("from_state", from_state, (rows, 4 * width)), address("before", before, (rows, width)),
-            h.data_ptr(), c.data_ptr(),
+            output(h), output(c),
         )  # fmt: skip
         self._lstm_step(ctypes.byref(job))
         return h, c
@@ -163,11 +164,12 @@ class Pointwise:
         """
         scores, log_probs = scores.contiguous(), log_probs.contiguous()
         (lines, width), symbols = scores.shape, log_probs.shape[1]
-        require(count >= 1 and 0 <= end < symbols and first >= 0, f"no such symbols among {symbols}: {end}, {first}")
+        if count < 1 or not 0 <= end < symbols or first < 0:
+            raise refuse(f"the {count} largest sums of {symbols} symbols, of which {end} and those from {first} on")
         best, indices = scores.new_empty(lines, count), torch.empty(lines, count, dtype=torch.int64)
         job = _TopSums(
             *self._team(), lines, width, symbols, count, end, first, address("scores", scores, (lines, width)),
-            address("log_probs", log_probs, (lines * width, symbols)), best.data_ptr(), indices.data_ptr(),
+            address("log_probs", log_probs, (lines * width, symbols)), output(best), output(indices),
         )  # fmt: skip
         self._top_sums(ctypes.byref(job))
         return best, indices

@@ -6,22 +6,21 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from weft.core.native.door import address, require
+from weft.core.native.door import address, refuse
 from weft.core.native.library import PRODUCT, TEAM, Library
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What the compiled code expects of a cell: so many blocks in pre and in `first`, and further arrays."""
+class Layout(NamedTuple):
+    """What the compiled code expects of a cell: so many blocks in `pre` and in `first`, and further arrays."""
 
     blocks: int
-    matrices: int  # in `first`
+    matrices: int
     more: tuple[str, ...] = ()
 
 
@@ -37,7 +36,8 @@ CELLS = {
     "mut1": Layout(3, 1, ("second", "extra", "news")),
     "mut3": Layout(3, 2, ("second",)),
 }  # in the order of recurrence.c
-SCORES = ("none", "additive", "dot")
+CELL_NUMBERS = {name: number for number, name in enumerate(CELLS)}
+SCORES = ("none", "additive", "dot")  # in the order of recurrence.c
 TAPS = 4  # of the location filter
 SIZES = (
     "cell", "steps", "rows", "width", "blocks",
@@ -48,13 +48,12 @@ ARRAYS = (
     "mask", "lengths", "of_query", "weight", "location", "keys", "values", "of_context", "queries", "weights",
     "contexts", "dh", "dc", "dpre", "dcontexts", "dscores", "dqueries", "dkeys", "dweight", "dlocation",
 )  # fmt: skip
-DTYPES = {name: torch.float32 for name in ARRAYS} | {"mask": torch.bool, "lengths": torch.int64}
+DTYPES = dict.fromkeys(ARRAYS, torch.float32) | {"mask": torch.bool, "lengths": torch.int64}
 Arrays = Mapping[str, Tensor | None]
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A recurrence: its cell, its score (a name in SCORES), and all sizes."""
+class Problem(NamedTuple):
+    """A recurrence: the name of its cell, the name of its score, and all sizes."""
 
     cell: str
     steps: int
@@ -67,48 +66,44 @@ class Problem:
     context_stride: int = 0
     scale: float = 1.0
 
-    @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes in the order of SIZES."""
-        cells = list(CELLS)
+        """Return the sizes in the order of SIZES."""
         return (
-            cells.index(self.cell), self.steps, self.rows, self.width, CELLS[self.cell].blocks,
+            CELL_NUMBERS[self.cell], self.steps, self.rows, self.width, CELLS[self.cell].blocks,
             SCORES.index(self.score), self.source, self.key_width, self.value_width, self.context_stride,
         )  # fmt: skip
 
-    @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every array, by name."""
-        steps, rows, width, keys, values = self.steps, self.rows, self.width, self.key_width, self.value_width
-        blocks, matrices = CELLS[self.cell].blocks * width, CELLS[self.cell].matrices * width
-        states, new, gates = (steps + 1, rows, width), (steps, rows, width), (steps, rows, blocks)
-        queries, weights, contexts = (steps, rows, keys), (steps, rows, self.source), (steps, rows, values)
-        source_keys, source_values = (rows, self.source, keys), (rows, self.source, values)
+        """Return the shape of every array, by name."""
+        _, steps, rows, width, _, source, keys, values, _, _ = self
+        blocks, matrices, _ = CELLS[self.cell]
+        states, new, gates = (steps + 1, rows, width), (steps, rows, width), (steps, rows, blocks * width)
+        queries, weights, contexts = (steps, rows, keys), (steps, rows, source), (steps, rows, values)
         return {
-            "pre": gates, "first": (matrices, width), "second": (width, width), "extra": (width,), "h": states,
+            "pre": gates, "first": (matrices * width, width), "second": (width, width), "extra": (width,), "h": states,
             "c": states, "acts": gates, "mid": new, "news": new, "scratch": (rows, width),
-            "mask": (rows, self.source), "lengths": (rows,), "of_query": (keys, width), "weight": (keys,),
-            "location": (TAPS,), "keys": source_keys, "values": source_values, "of_context": (blocks, values),
-            "queries": queries, "weights": weights, "contexts": contexts,
+            "mask": (rows, source), "lengths": (rows,), "of_query": (keys, width), "weight": (keys,),
+            "location": (TAPS,), "keys": (rows, source, keys), "values": (rows, source, values),
+            "of_context": (blocks * width, values), "queries": queries, "weights": weights, "contexts": contexts,
             "dh": states, "dc": (rows, width), "dpre": gates, "dcontexts": contexts, "dscores": weights,
-            "dqueries": queries, "dkeys": source_keys, "dweight": (rows, keys), "dlocation": (rows, TAPS),
+            "dqueries": queries, "dkeys": (rows, source, keys), "dweight": (rows, keys), "dlocation": (rows, TAPS),
         }  # fmt: skip
 
 
 @cache
-def needed(cell: str, score: str, backward: bool) -> frozenset[str]:
-    """The arrays without which C would follow a null pointer."""
+def arrays_of(cell: str, score: str, located: bool, backward: bool) -> tuple[str, ...]:
+    """Return the names of the arrays that the compiled code uses; without one, it would follow a null pointer."""
     more = CELLS[cell].more
-    names = {"first", "h", "acts", "mid", "scratch", *more, *(("dh", "dpre") if backward else ("pre",))}
-    if backward and "c" in more:
-        names.add("dc")
+    names = ["first", "h", "acts", "mid", "scratch", *more, *(("dh", "dpre") if backward else ("pre",))]
+    names += ["dc"] if backward and "c" in more else []
     if score != "none":
-        names |= {"lengths", "keys", "values", "of_context", "weights", "contexts"}
-        names |= {"dcontexts", "dscores"} if backward else {"mask"}
+        names += ["lengths", "keys", "values", "of_context", "weights", "contexts"]
+        names += ["dcontexts", "dscores"] if backward else ["mask"]
     if score == "additive":
-        names |= {"of_query", "weight", "queries"}
-        names |= {"dqueries", "dkeys", "dweight"} if backward else set()
-    return frozenset(names)
+        names += ["of_query", "weight", "queries", *(("dqueries", "dkeys", "dweight") if backward else ())]
+    if located:
+        names += ["location", *(["dlocation"] if backward else [])]
+    return tuple(names)
 
 
 class _Job(ctypes.Structure):
@@ -133,20 +128,17 @@ class Recurrence:
 
     def backward(self, problem: Problem, arrays: Arrays) -> None:
         """Compute the gradients from what `forward` left in the arrays."""
-        require("location" not in arrays or (arrays["location"] is None) == (arrays["dlocation"] is None), "dlocation")
         self._backward(ctypes.byref(self._job(problem, arrays, backward=True)))
 
     def _job(self, problem: Problem, arrays: Arrays, backward: bool) -> _Job:
-        require(problem.score != "dot" or problem.key_width == problem.width, "dot products need keys as wide as h")
-        shapes, missing = problem.shapes, needed(problem.cell, problem.score, backward)
-        addresses: list[int | None] = []
-        for name in ARRAYS:
+        if problem.score == "dot" and problem.key_width != problem.width:
+            raise refuse(f"dot products of h need keys of its width {problem.width}, not {problem.key_width}")
+        job = _Job(self._library.functions["product"], *self._library.team(), *problem.sizes(), problem.scale)
+        shapes, located = problem.shapes(), arrays.get("location") is not None
+        for name in arrays_of(problem.cell, problem.score, located, backward):
             array = arrays.get(name)
-            if array is not None:
-                strides = (problem.context_stride, 1) if name == "of_context" else None
-                addresses.append(address(name, array, shapes[name], DTYPES[name], strides))
-            else:
-                require(name not in missing, f"{problem.cell} with score {problem.score} needs {name}")
-                addresses.append(None)
-        tools = self._library.functions["product"], *self._library.team()
-        return _Job(*tools, *problem.sizes, problem.scale, *addresses)
+            if array is None:
+                raise refuse(f"{problem.cell} with score {problem.score} needs the array {name}")
+            strides = (problem.context_stride, 1) if name == "of_context" else None
+            setattr(job, name, address(name, array, shapes[name], DTYPES[name], strides))
+        return job
