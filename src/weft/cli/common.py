@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import re
 import sys
@@ -107,6 +108,18 @@ def one_line(text: str, also: str = "") -> str:
     for character in "\n\r" + also:
         text = text.replace(character, ESCAPES[character])
     return text
+
+
+def show_log() -> None:
+    """Show Weft's log on stderr from the level DEBUG on."""
+
+    class Shown(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            complain(record.getMessage(), label=record.levelname.lower())
+
+    log = logging.getLogger("weft")
+    log.handlers[:] = [Shown()]
+    log.setLevel(logging.DEBUG)
 
 
 def write_line(text: str) -> None:

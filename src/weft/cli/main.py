@@ -55,7 +55,7 @@ def _version(value: bool) -> None:
 
         from weft.core import native
 
-        compiled = "yes" if native.pointwise() is not None else "no"
+        compiled = native.state()
         python = platform.python_version()
         typer.echo(f"weft {__version__} (torch {version('torch')}, compiled code: {compiled}, Python {python})")
         raise typer.Exit
@@ -74,7 +74,7 @@ def weft(
     threads: Annotated[
         int | None, typer.Option(help="The number of processor cores to use.", show_default="all", min=1, metavar="N")
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the debug log, and the traceback of an error.")] = False,
     version: Annotated[
         bool,
         typer.Option(
@@ -93,6 +93,8 @@ def weft(
     The options below can be given to every command, in any place.
     """
     common.set_on_bad_line(on_bad_line)
+    if debug:
+        common.show_log()
     if threads is not None:
         common.use_threads(threads)
 
