@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.weft-installed
 
-.PHONY: setup demo test lint docs bench quality clean
+.PHONY: setup demo test sanitise lint docs bench quality clean
 
 setup: $(STAMP)  ## make .venv with Weft in it; quick when nothing changed
 
@@ -20,6 +20,23 @@ demo: setup  ## learn to write dates of ten languages as ISO 8601, in about thre
 
 test: setup  ## every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+NATIVE := src/weft/core/native
+SANITISED := build/sanitised.so
+SANITISE := -fsanitize=address,undefined -fno-sanitize-recover=all
+
+$(SANITISED): $(wildcard $(NATIVE)/*.[ch]) $(NATIVE)/source.py
+	@mkdir -p $(@D)
+	$(CC) -shared -fPIC -g -O1 -fno-omit-frame-pointer -fopenmp-simd -ffp-contract=fast $(SANITISE) \
+	  -DWEFT_SOURCE=$$($(PYTHON) -c "import runpy; print(runpy.run_path('$(NATIVE)/source.py')['fingerprint']())") \
+	  $(NATIVE)/*.c -lm -o $@
+
+sanitise: setup $(SANITISED)  ## the tests of the compiled code under AddressSanitizer and UBSan; needs gcc, takes minutes
+	export LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 WEFT_NATIVE_LIBRARY=$(CURDIR)/$(SANITISED) OMP_NUM_THREADS=1; \
+	$(BIN)/python -c "from weft.core import native; assert native.state() == 'used', native.state()" && \
+	$(BIN)/python -m pytest -s tests/test_native.py tests/test_fused.py tests/test_pointwise.py tests/test_packed.py \
+	  tests/test_stepping.py tests/test_cache.py
 
 lint: setup  ## ruff and strict mypy
 	$(BIN)/ruff check .
