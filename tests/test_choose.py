@@ -301,7 +301,7 @@ def test_bfloat16_is_used_where_it_is_much_faster_and_the_model_may_be_wider() -
 def test_the_machine_is_measured_only_for_budgets_of_time(
     train: dict[str, Any], by_the_clock: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "matrix_speed", lambda: Speed(1e11, 0))
+    monkeypatch.setattr(job, "matrix_speed", lambda device: Speed(1e11, 0))
     asked = compose(("flag", {"train": train})).spec
     assert (job.speed_for(asked) is not None) == by_the_clock
     assert (job.pace_for(asked) is not None) == by_the_clock

@@ -14,6 +14,7 @@ from weft.core.pair import SPECIALS
 from weft.learn.effort import FLOPS_PER_WEIGHT, weights
 from weft.learn.objectives import OBJECTIVES
 from weft.learn.optimise import Average, adamw, clip_gradient
+from weft.learn.snapshot import random_state, restore_random_state
 from weft.learn.world import pick_device
 from weft.nn.assemble import assemble
 from weft.nn.model import Model
@@ -53,20 +54,20 @@ def measured(budget_seconds: float, fallback: Throughput) -> Throughput:
         with torch.device("meta"):
             if assemble(spec, *shape.vocabulary).parameter_count > NUMBERS.measured_parameters:
                 return fallback(spec, shape, threads)
-        threads_before, random_state = torch.get_num_threads(), torch.get_rng_state()
+        device, threads_before = pick_device(spec.train.device), torch.get_num_threads()
+        before = random_state(device)
         torch.set_num_threads(threads)
         try:
-            return _train_briefly(spec, shape, seconds)
+            return _train_briefly(spec, shape, seconds, device)
         finally:
             torch.set_num_threads(threads_before)
-            torch.set_rng_state(random_state)
+            restore_random_state(before, device)
 
     return throughput
 
 
-def _train_briefly(spec: Spec, shape: BatchShape, seconds: float) -> float:
+def _train_briefly(spec: Spec, shape: BatchShape, seconds: float, device: torch.device) -> float:
     """Train a new model on one random batch for so many seconds; return target tokens per second."""
-    device = pick_device(spec.train.device)
     model, batch = assemble(spec, *shape.vocabulary).to(device), _random_batch(spec, shape).to(device)
     optimiser, average = (
         adamw(model, spec.train.weight_decay, spec.train.embed_rate),

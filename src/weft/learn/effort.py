@@ -22,7 +22,7 @@ class Effort:
 
     def __init__(self, model: Model, precision: str) -> None:
         self.reading, self.writing = weights(model)
-        speed, threads = matrix_speed(), torch.get_num_threads()
+        speed, threads = matrix_speed(next(model.parameters()).device.type), torch.get_num_threads()
         together = speed.bfloat16 if precision == "bfloat16" else speed.float32
         alone = threads == 1 < speed.cores and precision == "float32"
         self.most = speed.one_core if alone else together * min(1.0, threads / speed.cores)

@@ -23,7 +23,8 @@ def adamw(model: nn.Module, weight_decay: float, embed_rate: float) -> torch.opt
         {"params": vectors, "weight_decay": 0.0, "times": 1.0},
         {"params": tables, "weight_decay": 0.0, "times": embed_rate},
     ]
-    return torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
+    fused = all(p.device.type != "mps" for p in model.parameters())  # not in every torch on MPS
+    return torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=fused)
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:

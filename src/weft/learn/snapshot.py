@@ -20,18 +20,29 @@ MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 def random_state(device: torch.device) -> Tensor:
-    """Return the random states of this process as bytes: the CPU's, and the CUDA device's if there is one."""
-    states = [torch.get_rng_state()]
-    if device.type == "cuda":
-        states.append(torch.cuda.get_rng_state(device))
-    return torch.cat(states)
+    """Return the random states of this process as bytes: the CPU's, and then the device's if it is another one."""
+    return torch.cat([torch.get_rng_state(), _device_random_state(device)])
 
 
-def _put_random_state(state: Tensor, device: torch.device) -> None:
+def restore_random_state(state: Tensor, device: torch.device) -> None:
+    """Restore what `random_state` returned; the part of another kind of device is ignored."""
     length = torch.get_rng_state().numel()
     torch.set_rng_state(state[:length])
+    rest = state[length:]
+    if rest.numel() != _device_random_state(device).numel():
+        return
     if device.type == "cuda":
-        torch.cuda.set_rng_state(state[length:], device)
+        torch.cuda.set_rng_state(rest, device)
+    elif device.type == "mps":
+        torch.mps.set_rng_state(rest)
+
+
+def _device_random_state(device: torch.device) -> Tensor:
+    if device.type == "cuda":
+        return torch.cuda.get_rng_state(device)
+    if device.type == "mps":
+        return torch.mps.get_rng_state()
+    return torch.empty(0, dtype=torch.uint8)
 
 
 def take(
@@ -67,10 +78,10 @@ def put(saved: Checkpoint, model: nn.Module, optimiser: torch.optim.Optimizer, a
         for moment in MOMENTS:
             value = saved.optimiser.get(f"adam.{moment}.{name}")
             if value is not None:
-                state[moment] = value.clone() if moment == "step" else value.to(parameter.device)
+                state[moment] = value.to(parameter.device, copy=True)
         if state:
             optimiser.state[parameter] = state
-    _put_random_state(saved.optimiser[f"random.{world.rank}"], world.device)
+    restore_random_state(saved.optimiser[f"random.{world.rank}"], world.device)
 
 
 def put_weights(weights: dict[str, Tensor], model: nn.Module) -> None:

@@ -16,6 +16,7 @@ from weft.core.machine import Speed, matrix_speed
 from weft.data.files import sides
 from weft.data.pairs import Columns
 from weft.data.prepare import Files
+from weft.learn.world import pick_device
 from weft.settings import Clash, Layer, compose, flatten, merge
 from weft.spec import Data, Spec
 
@@ -82,7 +83,8 @@ def absolute(paths: Sequence[str]) -> list[str]:
 
 def speed_for(asked: Spec) -> Speed | None:
     """The machine's speed, if a run by the clock hangs on it."""
-    return matrix_speed() if asked.train.steps is None and asked.train.epochs is None else None
+    by_the_clock = asked.train.steps is None and asked.train.epochs is None
+    return matrix_speed(pick_device(asked.train.device).type) if by_the_clock else None
 
 
 def pace_for(asked: Spec) -> Throughput | None:

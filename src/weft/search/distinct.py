@@ -59,7 +59,7 @@ def distinct(
         longest = limits[torch.tensor([line for line, _ in open_], device=y.device)]
         allowed = rules.apply(log_probs, written, longest)
         chances = nucleus(torch.log_softmax(allowed / temperature, -1), top_k, top_p)
-        drawn_from, said = torch.log_softmax(chances, -1).double().cpu().numpy(), log_probs.double().cpu().numpy()
+        drawn_from, said = torch.log_softmax(chances, -1).cpu().double().numpy(), log_probs.cpu().double().numpy()
         for line, found in enumerate(lines):
             lines[line] = _next(found, drawn_from, said, random[line], count)
         going = [h for found in lines for h in found if not h.ended]

@@ -35,7 +35,7 @@ class Draw:
         kept = nucleus(torch.log_softmax(log_probs / self.temperature, -1), self.top_k, self.top_p)
         # argmax(log p + Gumbel noise) is a draw from p
         noise = np.stack([self.random[line].gumbel(size=log_probs.shape[1]) for line in lines])
-        return (kept + torch.from_numpy(noise).to(kept)).argmax(-1)
+        return (kept + torch.from_numpy(noise).to(kept.dtype).to(kept.device)).argmax(-1)
 
 
 def nucleus(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:
