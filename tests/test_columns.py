@@ -317,3 +317,13 @@ def test_two_plain_files_suggest_a_parallel_pair() -> None:
         list(read_pairs(["train.en", "train.de"]))
     assert caught.value.what == "only one column, expected source<TAB>target"
     assert "train.en:train.de" in caught.value.todo
+
+
+def test_a_run_on_pairs_in_memory_names_no_file_of_the_cache(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import weft
+
+    small = {"encoder.width": 16, "decoder.width": 16, "embed.width": 16}
+    weft.train([("ab", "ba"), ("ba", "ab")] * 5, steps=1, out=tmp_path / "run", settings=small)
+    assert "jsonl" not in capsys.readouterr().err

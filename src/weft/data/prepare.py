@@ -238,6 +238,11 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
+def given_in_memory(paths: Sequence[str]) -> bool:
+    """Return whether the pairs were given in memory: the user does not know the file that holds them."""
+    return all(Path(path).parent == cache_root() / "given" for path in paths)
+
+
 def keep_given(pairs: Sequence[Pair]) -> str:
     """Pairs that were given in memory, as a file in the cache; its name."""
     if not pairs:

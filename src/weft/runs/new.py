@@ -12,7 +12,7 @@ from weft.core.errors import UserError
 from weft.core.reporting import Reporter
 from weft.data.batches import too_long
 from weft.data.corpus import Corpus
-from weft.data.prepare import Prepared
+from weft.data.prepare import Prepared, given_in_memory
 from weft.learn.world import World
 from weft.runs.folder import RunFolder
 from weft.runs.init import inherited, init_tokenisers
@@ -88,7 +88,7 @@ def _facts(job: Job, folder: RunFolder, ready: Ready) -> dict[str, Any]:
 
 def _report_notes(ready: Ready, reporter: Reporter) -> None:
     prepared, corpus, spec = ready.prepared, ready.corpus, ready.spec
-    for note in (*prepared.columns, *prepared.notes):
+    for note in prepared.notes if given_in_memory(prepared.files.pairs) else (*prepared.columns, *prepared.notes):
         reporter.note(note)
     if spec.objective.kind == "ctc":
         _report_alignable(corpus, reporter)
