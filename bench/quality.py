@@ -31,23 +31,23 @@ RESULTS, PAGE = HERE / "quality.jsonl", HERE.parent / "docs" / "quality.md"
 HEAD = """# What `weft train` reaches with no settings
 
 Each set was trained with `weft train FILE --valid DEV --budget TIME` and nothing else (`--features 3` where the data
-have tags, `--on-bad-line skip` for Portuguese, where 7 % of the rows have no source) and judged with `weft evaluate`:
-the mean over a task's sets stands in the first table, each set in the second. «To reach» and «beyond» are the goals of
-the project; «others» are published figures on the test sets, which are not in the folder of data: what stands here was
-measured on the dev sets (translation: on flickr2016 and tatoeba's test set). Where there is no other set, each run has
-chosen its best checkpoint on the pairs that it is judged on, which flatters it by a little; the published figures have
-no such help. *wer* is the share of words with any error, *exact* its opposite, both in percent; *bleu* is sacreBLEU,
-cased.
+have tags, `--on-bad-line skip` for Portuguese, where 7 % of the rows have no source) and scored with `weft evaluate`.
+The first table has the mean over the sets of each task, the second has every set. *Goal* and *stretch goal* are those
+of the project. *Others* are published figures on the test sets. The data folder has no test sets: the figures of Weft are
+from the dev sets (translation: from flickr2016 and from the test set of tatoeba). Where there is no further set, a run
+has chosen its checkpoint on the pairs that it is scored on, which makes its figure slightly optimistic; the published
+figures have no such advantage. *wer* is the share of words with any error and *exact* the share without, in percent;
+*bleu* is sacreBLEU, cased.
 
-Made by `python bench/quality.py` (`make quality`), which adds what is missing to `bench/quality.jsonl`; a set whose row
-is missing has not been measured yet. What helped and what did not is in [the log](LOG.md).
+`python bench/quality.py` (`make quality`) writes this page and adds missing sets to `bench/quality.jsonl`. What helped
+and what did not is in [the log](LOG.md).
 
 """
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a task is to reach on average over its sets: at most (errors) or at least (everything else)."""
+    """The project's goals for the mean over a task's sets: at most (errors) or at least (everything else)."""
 
     reach: float | None = None
     beyond: float | None = None
@@ -290,14 +290,14 @@ def wanted(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def table() -> str:
-    """The page: each task's mean beside its goal, and each set."""
+    """Return the tables of the page: each task's mean beside its goal, and each set."""
     last = {(r["task"], r["set"]): r for r in results() if not r["settings"] and r["budget"] == TASKS[r["task"]].budget}
     rows = [
-        "| task | budget | metric | Weft | to reach | beyond | others (test sets) |",
+        "| task | budget | metric | Weft | goal | stretch goal | others (test sets) |",
         "|---|---|---|---:|---:|---:|---|",
     ]
     sets = [
-        "| task | set | Weft | parameters | updates | seconds | threads | made |",
+        "| task | set | Weft | parameters | updates | seconds | threads | measured |",
         "|---|---|---:|---:|---:|---:|---:|---|",
     ]
     for task, about in TASKS.items():
