@@ -33,8 +33,8 @@ HEAD = """# What `weft train` reaches with no settings
 Each set was trained with `weft train FILE --valid DEV --budget TIME` and nothing else (`--features 3` where the data
 have tags, `--on-bad-line skip` for Portuguese, where 7 % of the rows have no source) and scored with `weft evaluate`.
 The first table has the mean over the sets of each task, the second has every set. *Goal* and *stretch goal* are those
-of the project. *Others* are published figures on the test sets. The data folder has no test sets: the figures of Weft are
-from the dev sets (translation: from flickr2016 and from the test set of tatoeba). Where there is no further set, a run
+of the project. *Others* are published figures on the test sets. The data folder has no test sets: Weft was scored
+on the dev sets (translation: on flickr2016 and on the test set of tatoeba). Where there is no further set, a run
 has chosen its checkpoint on the pairs that it is scored on, which makes its figure slightly optimistic; the published
 figures have no such advantage. *wer* is the share of words with any error and *exact* the share without, in percent;
 *bleu* is sacreBLEU, cased.
