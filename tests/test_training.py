@@ -373,3 +373,27 @@ def test_without_the_package_tensorboard_says_what_to_install(tmp_path: Path, mo
         weft.train(made_up_pairs(60), out=tmp_path / "run", steps=1, settings={**SMALL, "train.tensorboard": True})
     assert "pip install tensorboard" in error.value.todo
     assert not RunFolder(tmp_path / "run").is_run
+
+
+def test_of_several_validation_sets_the_first_selects_and_the_others_are_scored_at_the_end(tmp_path: Path) -> None:
+    files = []
+    for name, count in (("train", 120), ("dev", 30), ("test", 25)):
+        files.append(tmp_path / f"{name}.tsv")
+        files[-1].write_text("".join(f"{s}\t{t}\n" for s, t in made_up_pairs(count, seed=count)), encoding="utf-8")
+    run = weft.train(files[0], valid=files[1:], out=tmp_path / "run", steps=2, settings=SMALL, reporter=Quiet())
+    lines = LogFile(run.folder.log).lines()
+    assert {line["pairs"] for line in lines if line["kind"] == "evaluation"} == {30}
+    (further,) = lines[-1]["further"]
+    assert (lines[-1]["pairs"], further["pairs"], further["of"], further["file"]) == (30, 25, 25, str(files[2]))
+    assert further["exact"] == run.evaluate(files[2])["exact"]
+    assert f"| {files[2]} | 25 of 25 |" in (run.path / "README.md").read_text(encoding="utf-8")
+    weft.train(out=tmp_path / "run", resume=True, reporter=Quiet())
+
+
+def test_a_further_validation_set_that_cannot_be_read_is_told_before_training(tmp_path: Path) -> None:
+    train_file, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    for path in (train_file, dev):
+        path.write_text("".join(f"{s}\t{t}\n" for s, t in made_up_pairs(60)), encoding="utf-8")
+    with pytest.raises(UserError, match="there is no such file"):
+        weft.train(train_file, valid=[dev, tmp_path / "absent.tsv"], out=tmp_path / "run", steps=1, reporter=Quiet())
+    assert not (tmp_path / "run").exists()

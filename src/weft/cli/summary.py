@@ -26,6 +26,9 @@ def summarise(run: Run) -> None:
     which = f"checkpoint of step {final['step']:,}" if models == 1 else f"ensemble of {models} models"
     title = f"{run.path}: {scored_pairs(final)}, {final['search']}, {which}"
     common.show(title, common.table(["metric", "value"], rows))
+    for scores in final.get("further") or []:
+        shown = " · ".join(f"{name} {value}" for name, value in worth_telling(scores).items())
+        common.show(f"{scores['file']}: {scored_pairs(scores)}: {shown}")
     common.show(
         f"trained {clock(final['seconds'])}, {_steps([final['steps'], *final.get('steps_of_others', [])])}, "
         f"{final['parameters']:,} parameters",

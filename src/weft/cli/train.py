@@ -24,8 +24,12 @@ def train(
         Path | None, typer.Option(help="The run folder to create.", show_default="PAIRS' name with -run", metavar="RUN")
     ] = None,
     valid: Annotated[
-        str | None,
-        typer.Option(help="Pairs to validate on.", show_default="5 % of the pairs", metavar="FILE"),
+        list[str] | None,
+        typer.Option(
+            help="Pairs to validate on; of several files, the first selects the checkpoint.",
+            show_default="5 % of the pairs",
+            metavar="FILE",
+        ),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Wall-clock time, such as 90s, 10m, 1h30m.", show_default="10m", metavar="TIME")
@@ -72,7 +76,7 @@ def train(
     run = train_run(
         tuple(pairs or ()),
         out=out,
-        valid=[valid] if valid else None,
+        valid=tuple(valid or ()) or None,
         budget=budget,
         steps=steps,
         epochs=epochs,

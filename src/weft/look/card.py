@@ -79,7 +79,7 @@ def _ensemble(spec: Spec, final: Mapping[str, Any]) -> str:
 
 def _augmented(facts: Mapping[str, Any]) -> str:
     """Return how many training pairs are augmented, if any."""
-    count = facts.get("invented_pairs", 0)
+    count = facts.get("augmented_pairs", facts.get("invented_pairs", 0))  # its name in earlier versions
     return f" and {count:,} augmented pairs" if count else ""
 
 
@@ -101,7 +101,24 @@ def _scores(final: Mapping[str, Any]) -> list[str]:
         "",
         *(f"{name}: `{signature}`" + "  " for name, signature in final.get("signatures", {}).items()),
         "",
+        *_further_sets(final),
     ]
+
+
+def _further_sets(final: Mapping[str, Any]) -> list[str]:
+    """Return a table with the scores of the validation sets after the first."""
+    sets = final.get("further") or []
+    if not sets:
+        return []
+    names = [metric.name for metric, _ in table_of().present(sets[0])]
+    rows = [
+        f"| {scores['file']} | {scores['pairs']:,} of {scores['of']:,} | "
+        + " | ".join(metric.show(value) for metric, value in table_of().present(scores))
+        + " |"
+        for scores in sets
+    ]
+    head = ["| further validation set | pairs | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(names)]
+    return [*head, *rows, ""]
 
 
 def _examples(final: Mapping[str, Any]) -> list[str]:

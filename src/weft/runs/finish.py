@@ -6,16 +6,21 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from weft.core.pair import Pair
 from weft.learn.effort import limits
 from weft.learn.loop import Trainer
-from weft.learn.validate import Validator, examples
+from weft.learn.validate import examples
 from weft.look.card import card
 from weft.predict.predictor import Predictor, make_plan
 from weft.runs.curves import Curves
 from weft.runs.folder import RunFolder
+from weft.runs.job import further_pairs
 from weft.runs.log import LogFile
 from weft.runs.ready import Ready
 from weft.score.metrics import table_of
+from weft.search.decode import SearchPlan
 
 FINAL_PAIRS = 5000  # validation pairs that a run without a clock is scored on, at most
 FEWEST_PAIRS = 20  # that any run is scored on, if there are so many
@@ -40,10 +45,11 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
     trainer, spec = trainers[0], ready.spec
     progress = trainer.progress
     predictor = Predictor.load(folder.path)
-    valid = Validator.of(ready.prepared.valid, ready.source, ready.target, spec.train.batch_tokens)
-    part = valid.part(_affordable(trainer, len(valid.pairs)))
-    evaluation = predictor.evaluate(part.pairs, make_plan(spec.search, ready.target))
-    search = spec.search
+    search, plan, valid = spec.search, make_plan(spec.search, ready.target), ready.prepared.valid
+    further = {path: further_pairs(spec.data, path) for path in spec.data.valid[1:]}
+    share = _affordable_share(trainer, len(valid) + sum(map(len, further.values())))
+    sample = _sample(valid, share)
+    evaluation = predictor.evaluate(sample, plan)
     spent, limit = limits(progress, trainer.effort.most)
     return {
         "kind": "final",
@@ -51,24 +57,39 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
         "steps": progress.step,
         **evaluation.metrics,
         "pairs": evaluation.n,
-        "of": len(valid.pairs),
+        "of": len(valid),
         "metric": spec.train.select,
         "search": f"beam {search.width}" if search.kind == "beam" else search.kind,
-        "signatures": table_of().signatures([pair.targets for pair in part.pairs]),
+        "signatures": table_of().signatures([pair.targets for pair in sample]),
         "models": 1 + len(predictor.others),
         "steps_of_others": [LogFile(member.log).evaluations()[-1]["step"] for member in folder.trained_members()],
         "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),
-        "examples": [[e.source, e.wanted, e.output] for e in examples(part.pairs, evaluation.outputs, 6)],
+        "examples": [[e.source, e.wanted, e.output] for e in examples(sample, evaluation.outputs, 6)],
         "seconds": round(sum(each.progress.seconds for each in trainers), 2),
         "spent": spent,
         "limit": limit,
+        "further": [_further_scores(predictor, plan, path, pairs, share) for path, pairs in further.items()],
     }
 
 
-def _affordable(trainer: Trainer, pairs: int) -> int:
-    """Return how many validation pairs can be decoded in the time that the trainer kept for it: all, if possible."""
+def _further_scores(
+    predictor: Predictor, plan: SearchPlan, path: str, pairs: Sequence[Pair], share: float
+) -> dict[str, Any]:
+    """Return the scores of a validation set after the first."""
+    evaluation = predictor.evaluate(_sample(pairs, share), plan)
+    return {"file": path, **evaluation.metrics, "pairs": evaluation.n, "of": len(pairs)}
+
+
+def _sample(pairs: Sequence[Pair], share: float) -> list[Pair]:
+    """Return a share of the pairs, evenly spread; at least FEWEST_PAIRS, if there are so many."""
+    count = min(len(pairs), max(FEWEST_PAIRS, math.floor(share * len(pairs))))
+    return [pairs[i] for i in np.linspace(0, len(pairs) - 1, count).astype(int)]
+
+
+def _affordable_share(trainer: Trainer, pairs: int) -> float:
+    """Return the share of the validation pairs that can be decoded in the time left for it: 1, if possible."""
     seconds = trainer.final_seconds(pairs)
     if trainer.budget.seconds is None or seconds == 0:
-        return min(pairs, FINAL_PAIRS)
+        return min(1.0, FINAL_PAIRS / pairs)
     left = max(trainer.budget.seconds - trainer.progress.seconds, 0.02 * trainer.budget.seconds)
-    return min(pairs, max(FEWEST_PAIRS, math.floor(pairs * left / seconds)))
+    return min(1.0, left / seconds)
