@@ -622,7 +622,9 @@ def test_a_line_that_cannot_be_read_is_refused_after_the_outputs_of_those_before
 @pytest.mark.parametrize("prefix", ["Ж", "abЖ"])
 def test_a_prefix_that_the_model_cannot_write_is_refused(weft: Weft, tiny_run: Run, prefix: str) -> None:
     done = weft("predict", tiny_run.path, "--prefix", prefix, stdin="abc\n")
-    refused(done, f"the prefix '{prefix}' has symbols that this run never saw", "--prefix", "target.json")
+    refused(
+        done, f"the prefix '{prefix}' has tokens that never occur in the training targets", "--prefix", "target.json"
+    )
 
 
 @pytest.mark.parametrize("said_by", ["flag", "run"])

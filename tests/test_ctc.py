@@ -1,4 +1,4 @@
-"""CTC against full enumeration: every path of some random frames is written out, melted and summed."""
+"""CTC against full enumeration: every path of some random frames is written out, merged and summed."""
 
 # S frames · V symbols · B batch
 
@@ -31,7 +31,7 @@ from weft.data.text.tokens import learn
 from weft.learn.objectives import Ctc
 from weft.runs.report import Quiet
 from weft.search import ctc
-from weft.search.ctc import best_path, melted, prefix_beam, scored
+from weft.search.ctc import best_path, merged, prefix_beam, scored
 from weft.search.decode import SearchPlan, decode
 from weft.search.rules import Rules
 
@@ -86,7 +86,7 @@ each_size = pytest.mark.parametrize(("length", "symbols"), SIZES)
     ],
 )
 def test_equal_neighbours_melt_and_then_blanks_go(path: list[int], output: Ids) -> None:
-    assert melted(np.array(path)) == output == said_by(tuple(path))
+    assert merged(np.array(path)) == output == said_by(tuple(path))
 
 
 # --- the probability of an output

@@ -103,7 +103,7 @@ def searched(places: int) -> Search:
 
 @pytest.mark.parametrize("positions", engines.POSITIONS)
 def test_only_turned_positions_go_on_for_ever(positions: str, tmp_path: Path) -> None:
-    made, last = predictor(embed__positions=positions), engines.PLACES - 1
+    made, last = predictor(embed__positions=positions), engines.POSITIONS_IN_TABLE - 1
     engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
     short = made.plan(searched(9))
     assert engine.takes([5] * (last - 1), short), "and its end"

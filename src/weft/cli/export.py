@@ -35,6 +35,7 @@ def export(
         raise typer.BadParameter(f"'{to}' is not an engine that Weft exports to; it is ctranslate2", param_hint="--to")
     if out is not None:
         refuse_other_files(out, ctranslate2.WRITTEN)
-    made = ctranslate2.export(load(run).predictor, run, out or run / FOLDER, format)
-    size = sum(file.stat().st_size for file in made.iterdir() if file.is_file())
-    common.show(f"{made} · {format} · {size / 1e6:.1f} MB")
+    with common.speaking_of_flags({"format": "--format"}):
+        folder = ctranslate2.export(load(run).predictor, run, out or run / FOLDER, format)
+    size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+    common.show(f"{folder} · {format} · {size / 1e6:.1f} MB")

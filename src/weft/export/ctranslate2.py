@@ -3,7 +3,7 @@
 CTranslate2 names symbols, Weft numbers them: a symbol's name is its own, with its number where two share one.
 """
 
-# V symbols · D width · P places
+# V symbols · D width
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from weft.nn.positions import Learned, NoPositions, Rotary, Sinusoid
 from weft.predict.engines import (
     FACTS,
     FOLDER,
-    PLACES,
+    POSITIONS_IN_TABLE,
     best_checkpoint,
     exported_format,
     is_fresh,
@@ -45,32 +45,33 @@ WRITTEN = ("model.bin", "config.json", *VOCABULARIES, *TOKENISERS, FACTS)
 
 
 def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") -> Path:
-    """Write the model's best weights, its vocabularies and Weft's tokenisers to a folder of their own."""
+    """Write the model, its vocabularies and Weft's tokenisers to a folder, which is returned."""
     if format not in FORMATS:
-        raise UserError(f"'{format}' is not a number format of CTranslate2", "--format", f"use {', '.join(FORMATS)}")
-    found = unknown_part(predictor.spec)
-    if found is not None:
-        part, instead = found
+        raise UserError(f"'{format}' is not a number format of CTranslate2", "format", f"use {', '.join(FORMATS)}")
+    unknown = unknown_part(predictor.spec)
+    if unknown is not None:
+        part, instead = unknown
         raise UserError(f"CTranslate2 has nothing for {part}", str(run), f"train with {instead}, or predict with torch")
     if predictor.others:
         what = f"CTranslate2 takes one model, and this run has {1 + len(predictor.others)} that predict together"
         raise UserError(what, str(run), "train with --set train.members=1, or predict with torch")
     package, model = the_package(), predictor.model
     assert isinstance(model, Seq2Seq)
-    made = _spec(package, model)
+    spec = _spec(package, model)
     for tokeniser, register in (
-        (predictor.source, made.register_source_vocabulary),
-        (predictor.target, made.register_target_vocabulary),
+        (predictor.source, spec.register_source_vocabulary),
+        (predictor.target, spec.register_target_vocabulary),
     ):
         register(names_of(tokeniser))
     names = names_of(predictor.target)
-    made.config.unk_token, made.config.bos_token, made.config.eos_token = (names[i] for i in (UNKNOWN, START, END))
-    made.config.decoder_start_token, made.config.layer_norm_epsilon = names[START], 1e-5
-    made.validate()
+    config = spec.config
+    config.unk_token, config.bos_token, config.eos_token = (names[i] for i in (UNKNOWN, START, END))
+    config.decoder_start_token, config.layer_norm_epsilon = names[START], 1e-5
+    spec.validate()
     if format != "float32":
-        made.optimize(quantization=format)
+        spec.optimize(quantization=format)
     out.mkdir(parents=True, exist_ok=True)
-    made.save(str(out))
+    spec.save(str(out))
     for name, tokeniser in zip(TOKENISERS, (predictor.source, predictor.target)):
         tokeniser.save(out / name)
     facts = {"run": str(run.resolve()), "checkpoint": best_checkpoint(run), "format": format}
@@ -91,40 +92,40 @@ def _spec(package: Any, model: Seq2Seq[Any]) -> Any:
     assert isinstance(head, Tokens)
     specs, heads = package.specs, decoder.heads
     norm_first = isinstance(encoder.norm, nn.LayerNorm)
-    turned: dict[str, Any] = {}
+    rotary: dict[str, Any] = {}
     if isinstance(encoder.embed.positions, Rotary):
-        turned = {"rotary_dim": 0, "rotary_interleave": False}
-    made = specs.TransformerSpec(
-        specs.transformer_spec.TransformerEncoderSpec(len(encoder.blocks), heads, pre_norm=norm_first, **turned),
-        specs.transformer_spec.TransformerDecoderSpec(len(decoder.blocks), heads, pre_norm=norm_first, **turned),
+        rotary = {"rotary_dim": 0, "rotary_interleave": False}
+    spec = specs.TransformerSpec(
+        specs.transformer_spec.TransformerEncoderSpec(len(encoder.blocks), heads, pre_norm=norm_first, **rotary),
+        specs.transformer_spec.TransformerDecoderSpec(len(decoder.blocks), heads, pre_norm=norm_first, **rotary),
     )
     for part, ours, embeddings in (
-        (made.encoder, encoder, made.encoder.embeddings[0]),
-        (made.decoder, decoder, made.decoder.embeddings),
+        (spec.encoder, encoder, spec.encoder.embeddings[0]),
+        (spec.decoder, decoder, spec.decoder.embeddings),
     ):
         embeddings.weight = _array(ours.embed.table.weight)
         _positions(part, ours.embed.positions, ours.width)
         if norm_first:
             _norm(part.layer_norm, ours.norm)
-    reading: Any = encoder.blocks
-    writing: Any = decoder.blocks
-    for theirs, block in zip(made.encoder.layer, reading, strict=True):
+    encoder_blocks: Any = encoder.blocks
+    decoder_blocks: Any = decoder.blocks
+    for theirs, block in zip(spec.encoder.layer, encoder_blocks, strict=True):
         _self_attention(theirs.self_attention, block.attention, block.around_attention)
         _feed(theirs.ffn, block.feed, block.around_feed)
-    for theirs, block in zip(made.decoder.layer, writing, strict=True):
+    for theirs, block in zip(spec.decoder.layer, decoder_blocks, strict=True):
         _self_attention(theirs.self_attention, block.own, block.around_own)
         _cross_attention(theirs.attention, block.cross, block.around_cross)
         _feed(theirs.ffn, block.feed, block.around_feed)
-    _head(made.decoder.projection, head)
-    return made
+    _head(spec.decoder.projection, head)
+    return spec
 
 
 @torch.no_grad()
 def _head(theirs: Any, ours: Tokens) -> None:
-    """One product: a matrix that turns the outputs first becomes a part of it."""
-    weight, bias, turn = ours.weight.detach(), ours.bias.detach(), ours.project
-    if isinstance(turn, nn.Linear):
-        weight, bias = weight @ turn.weight, bias + weight @ turn.bias
+    """Copy the output matrix; a projection before it is multiplied into it."""
+    weight, bias, project = ours.weight.detach(), ours.bias.detach(), ours.project
+    if isinstance(project, nn.Linear):
+        weight, bias = weight @ project.weight, bias + weight @ project.bias
     theirs.weight, theirs.bias = _array(weight), _array(bias)
 
 
@@ -133,7 +134,7 @@ def _positions(theirs: Any, ours: NoPositions, width: int) -> None:
         if hasattr(theirs, "position_encodings"):
             delattr(theirs, "position_encodings")
         return
-    table = torch.zeros(1, PLACES, width)
+    table = torch.zeros(1, POSITIONS_IN_TABLE, width)
     if isinstance(ours, Sinusoid | Learned):
         table = ours.add(table, 0)
     theirs.position_encodings.encodings = _array(table[0])
@@ -159,10 +160,10 @@ def _feed(theirs: Any, ours: FeedForward, around: ResidualNorm) -> None:
 
 
 def _linear(theirs: Any, *ours: nn.Module) -> None:
-    """Several matrices that read the same stand one upon the other."""
-    both: Sequence[Any] = ours
-    theirs.weight = _array(torch.cat([one.weight for one in both]))
-    theirs.bias = _array(torch.cat([one.bias for one in both]))
+    """Copy a matrix and its bias; several with the same input are stacked."""
+    layers: Sequence[Any] = ours
+    theirs.weight = _array(torch.cat([layer.weight for layer in layers]))
+    theirs.bias = _array(torch.cat([layer.bias for layer in layers]))
 
 
 def _norm(theirs: Any, ours: Any) -> None:
@@ -170,5 +171,5 @@ def _norm(theirs: Any, ours: Any) -> None:
 
 
 def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
-    found: npt.NDArray[np.float32] = tensor.detach().float().cpu().numpy().copy()
-    return found
+    array: npt.NDArray[np.float32] = tensor.detach().float().cpu().numpy().copy()
+    return array

@@ -1,9 +1,9 @@
-"""Models that speak together: the mean of the probabilities of those that write the same way, and both ways' agreement.
+"""Ensembles: models that write in the same direction predict by the mean of their probabilities; both directions agree.
 
-A model that writes from the start and one that writes from the end go wrong at different places. So what a beam finds
-from the start is scored from the end, too, and the mean of the two log-probabilities ranks it (after Liu 2016; a beam
-from the end besides brings nothing, see docs/LOG.md, "Both ways"). Greedy search and sampling find one output, which
-those that write from the start decide about alone.
+A model that writes from the start and one that writes from the end make different mistakes. So the hypotheses of a beam
+from the start are scored from the end, too, and the mean of the two log-probabilities ranks them (after Liu 2016; a
+second beam from the end gains nothing, see docs/LOG.md, "Both ways"). Greedy search and sampling find one output, which
+the models that write from the start decide alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft.search.ensemble import Ensemble
 
 Ids = tuple[int, ...]
 Tick = Callable[[int], None] | None
-AT_ONCE = 2048  # lines whose outputs are judged together
+AT_ONCE = 2048  # lines whose outputs are rescored together
 
 
 class Member(Protocol):
@@ -41,16 +41,16 @@ class Member(Protocol):
 
 
 class DirectionEnsemble:
-    """Models that write the same way, as one."""
+    """Models that write in the same direction, as one."""
 
     def __init__(self, members: Sequence[Member], batch_tokens: int, device: torch.device) -> None:
         self.members, self.target = members, members[0].target
         self._forced = TeacherForced([member.model for member in members], len(self.target), batch_tokens, device)
 
     def sources(self, pairs: Sequence[Pair]) -> list[Source]:
-        """Ids; of several models each one's."""
-        each = self._sources(pairs)
-        return list(zip(*each)) if len(each) > 1 else list(each[0])
+        """Return the ids of each source; for several models a tuple with those of each model."""
+        by_member = self._sources(pairs)
+        return list(zip(*by_member)) if len(by_member) > 1 else list(by_member[0])
 
     def _sources(self, pairs: Sequence[Pair]) -> list[list[list[int]]]:
         return [member.source.encode_sources(pairs) for member in self.members]
@@ -60,6 +60,7 @@ class DirectionEnsemble:
 
     @property
     def searched(self) -> Searched:
+        """The model, or the ensemble, that is searched."""
         models = [member.model for member in self.members]
         return models[0] if len(models) == 1 else Ensemble([m for m in models if isinstance(m, Seq2Seq)])
 
@@ -72,14 +73,14 @@ class DirectionEnsemble:
         return self._forced.log_probs(self._sources(pairs), self._targets(pairs))
 
     def scores(self, pairs: Sequence[Pair], written: Sequence[Ids]) -> list[tuple[float, ...]]:
-        """The log-probability of every symbol of what is written for each pair's source, END's included."""
+        """Return the log-probability of every symbol of given outputs, END's included."""
         return self._forced.scores(self._sources(pairs), [list(ids) for ids in written])
 
 
 def by_direction(members: Sequence[Member], batch_tokens: int, device: torch.device) -> list[DirectionEnsemble]:
-    """Those that write from the start, if there are any, then those that write from the end."""
-    ways = [[member for member in members if member.target.backward is way] for way in (False, True)]
-    return [DirectionEnsemble(way, batch_tokens, device) for way in ways if way]
+    """Return the ensemble that writes from the start, if there is one, then the one that writes from the end."""
+    directions = [[member for member in members if member.target.backward is way] for way in (False, True)]
+    return [DirectionEnsemble(some, batch_tokens, device) for some in directions if some]
 
 
 def search_both_directions(
@@ -91,19 +92,19 @@ def search_both_directions(
     batch_lines: int,
     tick: Tick,
 ) -> Iterator[list[Hypothesis]]:
-    """What the lead's beam has found, by the mean of both ways; each symbol's log-probability is the lead's."""
+    """Rank what the lead's beam finds by the mean of both directions; each symbol's log-probability is the lead's."""
     for first in range(0, len(pairs), AT_ONCE):
-        some = pairs[first : first + AT_ONCE]
-        found = decode(
-            lead.searched, lead.sources(some), plan, device, batch_lines=batch_lines, tick=tick, all_found=True
+        chunk = pairs[first : first + AT_ONCE]
+        by_line = decode(
+            lead.searched, lead.sources(chunk), plan, device, batch_lines=batch_lines, tick=tick, all_found=True
         )
-        each = [(pair, hypothesis) for pair, line in zip(some, found) for hypothesis in line]
-        theirs = iter(other.scores([pair for pair, _ in each], [hypothesis.ids[::-1] for _, hypothesis in each]))
-        for line in found:
-            judged = [_judged(hypothesis, sum(next(theirs)), plan.length_penalty) for hypothesis in line]
-            yield sorted(judged, key=lambda hypothesis: -hypothesis.score)[: plan.nbest]
+        each = [(pair, hypothesis) for pair, hypotheses in zip(chunk, by_line) for hypothesis in hypotheses]
+        backward = iter(other.scores([pair for pair, _ in each], [hypothesis.ids[::-1] for _, hypothesis in each]))
+        for hypotheses in by_line:
+            rescored = [_rescored(h, sum(next(backward)), plan.length_penalty) for h in hypotheses]
+            yield sorted(rescored, key=lambda h: -h.score)[: plan.nbest]
 
 
-def _judged(found: Hypothesis, by_other: float, length_penalty: float) -> Hypothesis:
-    mean = (found.log_prob + by_other) / 2
-    return replace(found, score=mean / len(found.token_scores) ** length_penalty)
+def _rescored(hypothesis: Hypothesis, by_other: float, length_penalty: float) -> Hypothesis:
+    mean = (hypothesis.log_prob + by_other) / 2
+    return replace(hypothesis, score=mean / len(hypothesis.token_scores) ** length_penalty)

@@ -1,4 +1,4 @@
-"""Predicting with CTranslate2 what a run was exported to: greedy and beam search, ids in and ids out."""
+"""Predict with CTranslate2, which a run was exported to: greedy and beam search, ids in and ids out."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from weft.spec import Spec
 Detail = Literal["text", "score", "tokens"]  # what is wanted of an output besides its text
 ENGINES = ("auto", "torch", "ctranslate2")
 FOLDER, FACTS = "ctranslate2", "weft.json"  # within a run; within that folder
-PLACES = 2048  # positions in the tables; CTranslate2 takes no longer sequence
-LIMITED = ("none", "sinusoid", "learned")  # the positions that are looked up there
+POSITIONS_IN_TABLE = 2048  # CTranslate2 takes no longer sequence
+LIMITED = ("none", "sinusoid", "learned")  # the kinds of positions that are in that table
 POSITIONS = ("none", "sinusoid", "learned", "rotary")
 PATIENCE, MANY_SYMBOLS = 2.0, 1000  # with fewer symbols END is often a second guess (docs/LOG.md, "Patience")
 
 
 class Translator:
-    """One exported model; as many lines at once as there are threads, each with one (docs/LOG.md, "Engines")."""
+    """An exported model; as many lines at once as there are threads, one thread each (docs/LOG.md, "Engines")."""
 
     def __init__(self, folder: Path, predictor: Predictor, scored: bool = True) -> None:
-        """Unless `scored`, hypotheses come without their scores, which greedy search need not work out."""
+        """Load the model. Unless `scored`, hypotheses have no score, which greedy search then need not compute."""
         self._scored = scored
         package, threads = the_package(), torch.get_num_threads()
         self._package = package.Translator(str(folder), device="cpu", inter_threads=threads, intra_threads=1)
         self._source, self._target = (names_of(t) for t in (predictor.source, predictor.target))
-        self._ids = {name: place for place, name in enumerate(self._target)}
-        self._patience = PATIENCE if len(self._target) < MANY_SYMBOLS else 1.0  # a beam ends about where Weft's does
+        self._ids = {name: symbol for symbol, name in enumerate(self._target)}
+        self._patience = PATIENCE if len(self._target) < MANY_SYMBOLS else 1.0  # ends a beam about where Weft does
         self._limited = predictor.spec.embed.positions in LIMITED
-        self._never = [[name] for place, name in enumerate(self._target[: predictor.target.first]) if place != END]
+        self._never = [[name] for symbol, name in enumerate(self._target[: predictor.target.first]) if symbol != END]
 
     def takes(self, source: Sequence[int], plan: SearchPlan) -> bool:
-        """CTranslate2 has a table of so many places, unless positions are turns."""
-        return not self._limited or max(len(source) + 1, plan.longest(len(source))) < PLACES
+        """Return whether CTranslate2 has enough positions for the source and its output; rotary ones have no limit."""
+        return not self._limited or max(len(source) + 1, plan.longest(len(source))) < POSITIONS_IN_TABLE
 
     def decode(
         self,
@@ -56,31 +56,31 @@ class Translator:
         batch_lines: int = 64,
         tick: Callable[[int], None] | None = None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Hypotheses for each source, the best first; only their whole score is known, not each symbol's.
+        """Yield the hypotheses of each source, the best first; only their whole score is known, not each symbol's.
 
         Long sources come first, as CTranslate2 takes them. It has one limit for the outputs of a call, so lines go in
-        groups of like limits: one that has learned to go on and on is not waited for until the longest line's.
+        groups of similar limits: a model that does not end its outputs is stopped soon after a line's own limit.
         """
         limits = [plan.longest(len(ids)) for ids in sources]
         groups: dict[int, list[int]] = {}
-        for place in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
-            groups.setdefault(limits[place].bit_length(), []).append(place)
+        for position in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
+            groups.setdefault(limits[position].bit_length(), []).append(position)
         calls = [
-            (places, self._call([sources[p] for p in places], max(limits[p] for p in places), plan, batch_lines))
-            for places in groups.values()
+            (group, self._call([sources[i] for i in group], max(limits[i] for i in group), plan, batch_lines))
+            for group in groups.values()
         ]
-        for places, found in calls:
-            for place, result in zip(places, found):
-                yield place, self._hypotheses(result.result(), limits[place])
+        for group, results in calls:
+            for position, result in zip(group, results):
+                yield position, self._hypotheses(result.result(), limits[position])
                 if tick is not None:
                     tick(1)
 
     def _call(self, sources: Sequence[Sequence[int]], longest: int, plan: SearchPlan, batch_lines: int) -> list[Any]:
-        """What CTranslate2 will say of each, which it goes on working out meanwhile."""
+        """Start a search and return CTranslate2's futures, one for each source."""
         lines = [[*(self._source[i] for i in ids), self._source[END]] for ids in sources]
         width = 1 if plan.kind == "greedy" else max(plan.width, plan.nbest)
         prefix = [self._target[i] for i in plan.rules.prefix]
-        found: list[Any] = self._package.translate_batch(
+        futures: list[Any] = self._package.translate_batch(
             lines,
             target_prefix=[prefix] * len(lines) if prefix else None,
             max_batch_size=batch_lines,
@@ -96,23 +96,26 @@ class Translator:
             return_scores=self._scored,
             asynchronous=True,
         )
-        return found
+        return futures
 
     def _hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
-        """What is longer than its own line allows, and not only the longest, is cut."""
+        """Return the hypotheses of a line, cut at its own limit: the call had that of its longest line."""
         both = zip(result.hypotheses, result.scores or [math.nan] * len(result.hypotheses), strict=True)
         return [Hypothesis(tuple(self._ids[name] for name in names[:limit]), (), float(score)) for names, score in both]
 
 
 def why_not(predictor: Predictor, plan: SearchPlan, detail: Detail) -> tuple[str, str] | None:
-    """What keeps CTranslate2 from answering this (what, what to do); None where it can."""
-    found = unknown_part(predictor.spec)
-    if found is not None:
-        return f"CTranslate2 has nothing for {found[0]}", f"train with {found[1]}, or use the engine torch"
+    """Return why CTranslate2 cannot predict this, and what to do; None where it can."""
+    unknown = unknown_part(predictor.spec)
+    if unknown is not None:
+        return f"CTranslate2 has nothing for {unknown[0]}", f"train with {unknown[1]}, or use the engine torch"
     if predictor.others:
-        return "CTranslate2 predicts with one model, and here are several", "use the engine torch"
+        return "CTranslate2 predicts with one model, and there are several", "use the engine torch"
     if plan.kind == "sample":
-        return "Weft samples with its own draws, which CTranslate2 has not", "do not sample, or use the engine torch"
+        return (
+            "Weft samples with its own random draws, which CTranslate2 does not have",
+            "do not sample, or use the engine torch",
+        )
     if plan.rules.joining:
         return "CTranslate2 would change the end of this prefix", "leave the prefix out, or use the engine torch"
     if detail == "tokens":
@@ -124,22 +127,22 @@ def why_not(predictor: Predictor, plan: SearchPlan, detail: Detail) -> tuple[str
 
 
 def is_fresh(folder: RunFolder) -> bool:
-    """Whether the run has been exported, with the weights that are its best now."""
+    """Return whether the run has been exported with the weights that are its best now."""
     return bool(_facts(folder).get("checkpoint") == best_checkpoint(folder.path))
 
 
 def exported_format(folder: RunFolder) -> str:
-    """The number format of the run's export, or the one that a new export would have."""
+    """Return the number format of the run's export, or the one that a new export would have."""
     return str(_facts(folder).get("format", "float32"))
 
 
 def _facts(folder: RunFolder) -> dict[str, Any]:
-    """What is known of the run's export; nothing where there is none."""
+    """Return what is known of the run's export; nothing where there is none."""
     try:
-        known: dict[str, Any] = json.loads((folder.path / FOLDER / FACTS).read_text(encoding="utf-8"))
+        facts: dict[str, Any] = json.loads((folder.path / FOLDER / FACTS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return known
+    return facts
 
 
 class NotExported(UserError):
@@ -161,7 +164,7 @@ def choose(engine: str, folder: RunFolder, predictor: Predictor, plan: SearchPla
 
 
 def is_wanted(engine: str, folder: RunFolder, predictor: Predictor, plan: SearchPlan, detail: Detail) -> bool:
-    """Whether CTranslate2 is to search, and not torch."""
+    """Return whether CTranslate2 is to search, and not torch."""
     if engine not in ENGINES:
         raise UserError(
             f"'{engine}' is not known; {did_you_mean(engine, ENGINES)}", f"engine={engine}", "use one of them"
@@ -178,7 +181,7 @@ def is_wanted(engine: str, folder: RunFolder, predictor: Predictor, plan: Search
 
 
 def _opened(engine: str, folder: RunFolder, predictor: Predictor, detail: Detail) -> Translator | None:
-    """The run's exported model; None where it is damaged and `auto` may use torch instead."""
+    """Open the run's exported model; None where it is damaged and `auto` may use torch instead."""
     try:
         return Translator(folder.path / FOLDER, predictor, scored=detail != "text")
     except RuntimeError as reason:  # what CTranslate2 says of files that it cannot read
@@ -190,7 +193,7 @@ def _opened(engine: str, folder: RunFolder, predictor: Predictor, detail: Detail
 
 
 def unknown_part(spec: Spec) -> tuple[str, str] | None:
-    """The first setting that CTranslate2 has nothing for, and what it would take instead; None where all is known."""
+    """Return the first setting that CTranslate2 does not know, and what it takes instead; None if it knows all."""
     for side in ("encoder", "decoder"):
         part: Any = getattr(spec, side)
         if part.kind != "transformer":
@@ -217,7 +220,7 @@ def unknown_part(spec: Spec) -> tuple[str, str] | None:
 
 
 def best_checkpoint(run: Path) -> str:
-    """The name of the run's best checkpoint."""
+    """Return the name of the run's best checkpoint."""
     return (run / "best").resolve().name
 
 
@@ -235,7 +238,7 @@ def the_package() -> Any:
 
 
 def names_of(tokeniser: Tokeniser) -> list[str]:
-    """Each symbol's name, with its number where several have one name."""
+    """Return the name of each symbol, with its number where several share a name."""
     names = list(tokeniser.names)
-    often = Counter(names)
-    return [name if often[name] == 1 and name.strip() else f"{name}#{place}" for place, name in enumerate(names)]
+    counts = Counter(names)
+    return [name if counts[name] == 1 and name.strip() else f"{name}#{symbol}" for symbol, name in enumerate(names)]

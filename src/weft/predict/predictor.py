@@ -37,22 +37,21 @@ from weft.spec import Search, Spec
 
 
 class Engine(Protocol):
-    """Searches with a copy of a run's model; it may know only a hypothesis' whole score, not each symbol's.
-
-    Hypotheses come with their source's place, in any order, so that texts are put together while it goes on searching.
-    """
+    """Searches with a copy of a run's model; it may know only the score of a hypothesis, not that of each symbol."""
 
     def takes(self, source: Any, plan: SearchPlan) -> bool:
-        """Whether it can search for this one; torch takes what is left."""
+        """Return whether it can search for this source; torch searches for the others."""
         ...
 
     def decode(
         self, sources: Sequence[Any], plan: SearchPlan, batch_lines: int, tick: Callable[[int], None] | None
-    ) -> Iterable[tuple[int, list[Hypothesis]]]: ...
+    ) -> Iterable[tuple[int, list[Hypothesis]]]:
+        """Yield the hypotheses of each source with its position, in any order: texts are made while it searches on."""
+        ...
 
 
 class Predictor:
-    """A model with its tokenisers and its way of searching."""
+    """A trained model with its tokenisers and its search settings, alone or as the first of an ensemble."""
 
     def __init__(
         self, spec: Spec, source: Tokeniser, target: Tokeniser, model: Seq2Seq[Any] | Aligned, device: torch.device
@@ -62,31 +61,32 @@ class Predictor:
 
     @classmethod
     def load(cls, run: str | Path, alone: bool = False) -> Predictor:
-        """The best weights of a run folder, together with those of its other models, or of the first `alone`."""
+        """Load the best weights of a run folder and of its other members, or of the first model `alone`."""
         folder = RunFolder(run)
         spec = folder.read_spec()
         source, target = folder.read_tokenisers()
         device = _device_here(spec.train.device)
         model = model_of(spec, source, target)
         snapshot.put_weights(best_weights(folder), model)
-        made = cls(spec, source, target, model.to(device).eval(), device)
+        predictor = cls(spec, source, target, model.to(device).eval(), device)
         pack(model)
         for member in [] if alone else folder.trained_members():
-            made.join(cls.load(member.path), str(member.path))
-        return made
+            predictor.join(cls.load(member.path), str(member.path))
+        return predictor
 
     def input_notes(self) -> InputNotes:
         """Watch for inputs that are unlike those of training."""
         return InputNotes([predictor.source for predictor in (self, *self.others)])
 
     def join(self, other: Predictor, where: str) -> None:
-        """Predict together with another run from now on: the mean of the probabilities."""
+        """Add another run to the ensemble: from now on the mean of the probabilities counts."""
         if any(isinstance(p.model, Aligned) for p in (self, other)):
             what = "CTC models cannot be combined in an ensemble"
             raise UserError(what, where, "leave the run out, or use runs with head.kind=tokens or copy")
         if self.target.names != other.target.names:
+            sizes = f"{len(other.target):,} and {len(self.target):,} tokens"
             raise UserError(
-                f"its target symbols are not those of the first run ({len(other.target):,} and {len(self.target):,})",
+                f"its target vocabulary is not that of the first run ({sizes})",
                 where,
                 "use runs that were trained on the same pairs with the same target settings and data.unseen",
             )
@@ -120,20 +120,20 @@ class Predictor:
         `engine` searches instead of torch for the sources that it takes.
         """
         plan = plan or self.plan()
-        asked = [i for i, pair in enumerate(pairs) if pair.source.strip()]
-        # line numbers matter to sampling: they are the input's, empty lines counted
-        groups = deduplicate([(pairs[i].source, pairs[i].tag, tuple(pairs[i].features)) for i in asked], plan)
-        firsts = [asked[places[0]] for places in groups]
-        made = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
-        if tick is not None and len(groups) < len(asked):
-            tick(len(asked) - len(groups))
+        filled = [i for i, pair in enumerate(pairs) if pair.source.strip()]
+        groups = deduplicate([(pairs[i].source, pairs[i].tag, tuple(pairs[i].features)) for i in filled], plan)
+        firsts = [filled[group[0]] for group in groups]
+        predictions = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
+        if tick is not None and len(groups) < len(filled):
+            tick(len(filled) - len(groups))
+        # sampling depends on the line numbers of the input, which count empty lines
         target, lines = self._by_direction()[0].target, [first_line + i for i in firsts]
-        for group, hypotheses in self._hypotheses([pairs[i] for i in firsts], lines, plan, batch_lines, tick, engine):
-            source = pairs[firsts[group]].source
-            found = Prediction(source, tuple(self._output(source, target, h) for h in hypotheses))
-            for place in groups[group]:
-                made[asked[place]] = found
-        return made
+        for number, hypotheses in self._hypotheses([pairs[i] for i in firsts], lines, plan, batch_lines, tick, engine):
+            source = pairs[firsts[number]].source
+            prediction = Prediction(source, tuple(self._output(source, target, h) for h in hypotheses))
+            for position in groups[number]:
+                predictions[filled[position]] = prediction
+        return predictions
 
     def _hypotheses(
         self,
@@ -144,21 +144,22 @@ class Predictor:
         tick: Callable[[int], None] | None,
         engine: Engine | None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Those of each source, with its place, in any order; `lines` are the sources' numbers in the input."""
+        """Yield the hypotheses of each source with its position, in any order; `lines` are numbers in the input."""
         lead, *other = self._by_direction()
         if other and plan.kind == "beam":
             yield from enumerate(search_both_directions(lead, other[0], pairs, plan, self.device, batch_lines, tick))
             return
         sources = lead.sources(pairs)
-        taken = [] if engine is None else [place for place, source in enumerate(sources) if engine.takes(source, plan)]
+        taken = [] if engine is None else [i for i, source in enumerate(sources) if engine.takes(source, plan)]
         if engine is not None:
-            for place, found in engine.decode([sources[p] for p in taken], plan, batch_lines, tick):
-                yield taken[place], found
+            for position, hypotheses in engine.decode([sources[i] for i in taken], plan, batch_lines, tick):
+                yield taken[position], hypotheses
         left = sorted(set(range(len(sources))) - set(taken))
-        some, numbers = [sources[p] for p in left], [lines[p] for p in left]
-        yield from zip(
-            left, decode(lead.searched, some, plan, self.device, lines=numbers, batch_lines=batch_lines, tick=tick)
+        sources_left, lines_left = [sources[i] for i in left], [lines[i] for i in left]
+        decoded = decode(
+            lead.searched, sources_left, plan, self.device, lines=lines_left, batch_lines=batch_lines, tick=tick
         )
+        yield from zip(left, decoded)
 
     def _by_direction(self) -> list[DirectionEnsemble]:
         return by_direction([self, *self.others], self.spec.train.batch_tokens, self.device)
@@ -166,13 +167,12 @@ class Predictor:
     def evaluate(
         self, pairs: Sequence[Pair], plan: SearchPlan | None = None, tick: Callable[[int], None] | None = None
     ) -> Evaluation:
-        """Decode the pairs' sources and compare with their targets."""
+        """Decode the pairs' sources and score the outputs against their targets."""
         plan = plan or self.plan()
         if not self.others:
             validator = Validator.of(pairs, self.source, self.target, self.spec.train.batch_tokens)
             return validator.evaluate(self.model, plan, self.device, tick)
-        outputs = [found.text for found in self.predict(pairs, plan, tick=tick)]
-        return self.score(pairs, outputs)
+        return self.score(pairs, [prediction.text for prediction in self.predict(pairs, plan, tick=tick)])
 
     def score(self, pairs: Sequence[Pair], outputs: list[str]) -> Evaluation:
         """Score outputs that were found before."""
@@ -192,22 +192,22 @@ class Predictor:
     def _output(self, source: str, target: Tokeniser, hypothesis: Hypothesis) -> Output:
         names = (*self._shown(source, target, hypothesis.ids), "<end>")
         text = self.source.unseen_characters.restore(source, target.decode(hypothesis.ids))
-        each = hypothesis.token_scores
-        return Output(text, hypothesis.score, hypothesis.log_prob if each else math.nan, names, each)
+        token_scores = hypothesis.token_scores
+        return Output(text, hypothesis.score, hypothesis.log_prob if token_scores else math.nan, names, token_scores)
 
     def _shown(self, source: str, tokeniser: Tokeniser, ids: Iterable[int]) -> list[str]:
         return [self.source.unseen_characters.restore(source, name) for name in tokeniser.show(ids)]
 
     @torch.inference_mode()
     def alignment(self, pair: Pair, target: str) -> tuple[list[str], list[str], npt.NDArray[np.float32]]:
-        """Where the model looks while it writes `target`: source symbols, target symbols, weights (T, S).
+        """Return the attention while the model writes `target`: source tokens, target tokens, weights (T, S).
 
         A Transformer's weights are the mean over the heads of its last block.
         """
         batch = Batch.of(*encode_pairs([replace(pair, target=target)], self.source, self.target)).to(self.device)
-        with trace() as seen:
+        with trace() as traced:
             self.model(batch)
-        if not seen["decode.cross"]:
+        if not traced["decode.cross"]:
             raise UserError(
                 "this model has no attention to show",
                 "setting decoder.attention.score",
@@ -216,28 +216,28 @@ class Predictor:
         read = batch.source[0, 1 if isinstance(self.model, Seq2Seq) and self.model.prompted else 0 :]
         sides = (self.source, read), (self.target, batch.wanted[0])
         names = [self._shown(pair.source, tokeniser, ids.tolist()) for tokeniser, ids in sides]
-        return names[0], names[1], _weights(seen["decode.cross"], len(names[1]))
+        return names[0], names[1], _weights(traced["decode.cross"], len(names[1]))
 
 
 def _device_here(name: str) -> torch.device:
-    """The one that it was trained on; on a machine without it, the best there is."""
+    """Return the device of the training; on a machine without it, the best there is."""
     try:
         return pick_device(name)
     except UserError as error:
-        found = pick_device("auto")
-        warnings.warn(f"{error.what}: {found.type} is used instead", stacklevel=2)
-        return found
+        device = pick_device("auto")
+        warnings.warn(f"{error.what}: {device.type} is used instead", stacklevel=2)
+        return device
 
 
-def _weights(noted: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
-    """(T, S) from what was noted: one (1, H, 1, S) a step, or one (1, H, T, S) a block; the mean over the heads."""
-    last = noted[-1] if noted[-1].shape[2] == length else torch.cat(noted, dim=2)
-    found: npt.NDArray[np.float32] = last[0].mean(0).float().cpu().numpy()
-    return found
+def _weights(traced: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
+    """Return (T, S), the mean over the heads, of one (1, H, 1, S) for each step or one (1, H, T, S) for each block."""
+    last = traced[-1] if traced[-1].shape[2] == length else torch.cat(traced, dim=2)
+    weights: npt.NDArray[np.float32] = last[0].mean(0).float().cpu().numpy()
+    return weights
 
 
 def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "") -> SearchPlan:
-    """The search of a spec, for outputs in the target's symbols."""
+    """Plan the search of a spec, for outputs in the target's symbols."""
     if prefix and target.backward:
         what = "this run writes from the end (decoder.reverse=true), so the beginning of an output cannot be given"
         raise UserError(what, "prefix", "leave it out, or use a run with decoder.reverse=false")
@@ -245,9 +245,9 @@ def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "
     forced = tuple(target.encode(prefix)) if prefix else ()
     if UNKNOWN in forced:
         raise UserError(
-            f"the prefix {prefix!r} has symbols that this run never saw in a target",
+            f"the prefix {prefix!r} has tokens that never occur in the training targets",
             "prefix",
-            "use symbols of the training targets (they are in target.json)",
+            "use tokens of the training targets (they are in target.json)",
         )
     rules = Rules(target.first, forced, search.no_repeat, tuple(target.joining(prefix)) if prefix else ())
     return SearchPlan(**settings, nbest=nbest, rules=rules)

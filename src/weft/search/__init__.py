@@ -1,1 +1,1 @@
-"""From a model to hypotheses. A search speaks `begin`, `advance` and `select` and never asks what family it has."""
+"""From a model to hypotheses. A search calls `begin`, `advance` and `select`, and never asks for the model's family."""

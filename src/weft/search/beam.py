@@ -1,9 +1,9 @@
 """Beam search over a batch of lines: each line keeps its `width` best open hypotheses and collects finished ones.
 
 A hypothesis is ranked by log p / length^α, END counted. A line is done when it has collected `width` finished
-hypotheses and none that is open ranks above the last that is wanted; done lines leave the batch. (To stop as soon as
-there are so many, as fairseq does, cuts outputs short where END is the second guess at every step: docs/LOG.md, "Beams
-that ended too soon".) Nothing here depends on which lines stand beside each other. With width 1 it is greedy search.
+hypotheses and no open one ranks above the last that is wanted; done lines leave the batch. (Stopping as soon as there
+are `width`, as fairseq does, cuts outputs short where END is the second guess at every step: docs/LOG.md, "Beams that
+ended too soon".) The result does not depend on the other lines of the batch. With width 1 it is greedy search.
 """
 
 # B lines still open · K hypotheses a line, one at first · V symbols · t symbols written
@@ -27,20 +27,21 @@ class _Line:
 
     width: int
     wanted: int
-    found: list[Hypothesis] = field(default_factory=list)
+    finished: list[Hypothesis] = field(default_factory=list)
 
     def add(self, hypothesis: Hypothesis) -> None:
-        self.found.append(hypothesis)
-        self.found.sort(key=lambda h: -h.score)
-        del self.found[self.width :]
+        self.finished.append(hypothesis)
+        self.finished.sort(key=lambda h: -h.score)
+        del self.finished[self.width :]
 
     def done(self, best_open: float) -> bool:
-        return best_open == NEVER or (len(self.found) >= self.width and self.found[self.wanted - 1].score >= best_open)
+        full = len(self.finished) >= self.width
+        return best_open == NEVER or (full and self.finished[self.wanted - 1].score >= best_open)
 
 
 @dataclass(frozen=True)
 class _Open:
-    """The open hypotheses of all open lines: what they wrote, the log-probability of each symbol, and their sums."""
+    """The open hypotheses of all open lines: symbols, the log-probability of each symbol, and their sums."""
 
     lines: list[int]
     written: Tensor  # (B, K, t)
@@ -49,12 +50,12 @@ class _Open:
     limits: Tensor  # (B,)
 
     def keep(self, rows: Tensor) -> _Open:
-        """Only some of the lines."""
+        """Return the hypotheses of some of the lines."""
         lines = [self.lines[r] for r in rows.tolist()]
         return _Open(lines, self.written[rows], self.scores[rows], self.total[rows], self.limits[rows])
 
     def grow(self, origin: Tensor, symbol: Tensor, score: Tensor, total: Tensor) -> _Open:
-        """Hypothesis `origin` (B, K) of each line, one symbol longer."""
+        """Return the hypotheses that extend `origin` (B, K) by one symbol."""
         index = origin[..., None].expand(-1, -1, self.written.shape[2])
         written = torch.cat([self.written.gather(1, index), symbol[..., None]], 2)
         scores = torch.cat([self.scores.gather(1, index), score[..., None]], 2)
@@ -72,41 +73,41 @@ def beam(
     length_penalty: float = 1.0,
     wanted: int = 1,
 ) -> list[list[Hypothesis]]:
-    """For each line its finished hypotheses, the best first, at most `width`; `wanted` of them are looked at."""
+    """Return the finished hypotheses of each line, the best first, at most `width`; the best `wanted` are certain."""
     rows = source.shape[0]
-    found = [_Line(width, wanted) for _ in range(rows)]
+    results = [_Line(width, wanted) for _ in range(rows)]
     state = model.begin(source, mask)
     now = _first(rows, limits)
     y = torch.full((rows,), START, device=source.device)
     while now.lines:
         log_probs, state = model.advance(y, state)
         before = now.total.shape[1]
-        now, origin = _extend(now, log_probs, rules, found, width, length_penalty)
-        stays = _still_open(now, found, length_penalty)
+        now, origin = _extend(now, log_probs, rules, results, width, length_penalty)
+        stays = _still_open(now, results, length_penalty)
         origin = origin + torch.arange(len(now.lines), device=origin.device)[:, None] * before  # (B, K) into B·K
         if len(stays) < len(now.lines):
             now, origin = now.keep(stays), origin[stays]
         state = state.select(origin.flatten())
         y = now.written[:, :, -1].flatten()
-    return [line.found for line in found]
+    return [line.finished for line in results]
 
 
 def _first(rows: int, limits: Tensor) -> _Open:
-    """Before the first symbol: one hypothesis a line."""
+    """Return one empty hypothesis for each line."""
     nothing = torch.empty(rows, 1, 0, device=limits.device)
     return _Open(list(range(rows)), nothing.long(), nothing, torch.zeros(rows, 1, device=limits.device), limits)
 
 
 def _extend(
-    now: _Open, log_probs: Tensor, rules: Rules, found: list[_Line], width: int, length_penalty: float
+    now: _Open, log_probs: Tensor, rules: Rules, results: list[_Line], width: int, length_penalty: float
 ) -> tuple[_Open, Tensor]:
-    """Every hypothesis by every symbol; the best that end are collected, the best `width` that do not go on."""
+    """Extend every hypothesis by every symbol; collect the best that end, keep the best `width` of the others."""
     (lines, hypotheses), symbols = now.total.shape, log_probs.shape[1]
-    best, place = top_next(now.total, log_probs, now.written, now.limits, rules, 2 * width)
-    origin, symbol = place // symbols, place % symbols
-    score = log_probs.view(lines, hypotheses * symbols).gather(1, place)
+    best, position = top_next(now.total, log_probs, now.written, now.limits, rules, 2 * width)
+    origin, symbol = position // symbols, position % symbols
+    score = log_probs.view(lines, hypotheses * symbols).gather(1, position)
     ends = symbol == END
-    _collect(now, origin, score, ends & (best > NEVER), found, width, length_penalty)
+    _collect(now, origin, score, ends & (best > NEVER), results, width, length_penalty)
     # the first candidates that do not end, in order; where fewer are left, placeholders at −∞
     best = best.masked_fill(ends, NEVER)
     best, chosen = best.sort(dim=1, descending=True, stable=True)
@@ -116,18 +117,18 @@ def _extend(
 
 
 def _collect(
-    now: _Open, origin: Tensor, score: Tensor, ends: Tensor, found: list[_Line], width: int, length_penalty: float
+    now: _Open, origin: Tensor, score: Tensor, ends: Tensor, results: list[_Line], width: int, length_penalty: float
 ) -> None:
-    """Candidates among a line's best `width` that end are finished."""
-    for row, place in ends[:, :width].nonzero().tolist():
-        parent = int(origin[row, place])
-        scores = [*now.scores[row, parent].tolist(), float(score[row, place])]
+    """Add the candidates among a line's best `width` that end to its finished hypotheses."""
+    for row, candidate in ends[:, :width].nonzero().tolist():
+        parent = int(origin[row, candidate])
+        scores = [*now.scores[row, parent].tolist(), float(score[row, candidate])]
         rank = sum(scores) / len(scores) ** length_penalty
-        found[now.lines[row]].add(Hypothesis(tuple(now.written[row, parent].tolist()), tuple(scores), rank))
+        results[now.lines[row]].add(Hypothesis(tuple(now.written[row, parent].tolist()), tuple(scores), rank))
 
 
-def _still_open(now: _Open, found: list[_Line], length_penalty: float) -> Tensor:
-    """The rows of the lines that are not done."""
+def _still_open(now: _Open, results: list[_Line], length_penalty: float) -> Tensor:
+    """Return the rows of the lines that are not done."""
     best = (now.total[:, 0] / now.written.shape[2] ** length_penalty).tolist()
-    rows = [row for row, line in enumerate(now.lines) if not found[line].done(best[row])]
+    rows = [row for row, line in enumerate(now.lines) if not results[line].done(best[row])]
     return torch.tensor(rows, dtype=torch.long, device=now.total.device)

@@ -1,6 +1,6 @@
 """Searching the frames of a CTC model: the best path, a drawn path, and prefix beam search (Graves 2012, Hannun 2014).
 
-A path says a symbol or the blank at every place; equal neighbours melt into one, then blanks go. The probability of an
+A path has a symbol or the blank at every frame; equal neighbours are merged, then blanks removed. The probability of an
 output is the sum over its paths. Token scores are the exact chain: log p(begins with y₁…yₖ | begins with y₁…yₖ₋₁), and
 last log p(is y₁…yₙ | begins with it).
 """
@@ -24,28 +24,28 @@ Ids = tuple[int, ...]
 
 
 def best_path(frames: Frames) -> Hypothesis:
-    """The most probable symbol at each frame."""
-    return scored(frames, melted(frames.argmax(1)))
+    """Return the output of the most probable symbol at each frame."""
+    return scored(frames, merged(frames.argmax(1)))
 
 
 def drawn(frames: Frames, chances: Frames, random: np.random.Generator, count: int) -> list[Hypothesis]:
-    """Different outputs of paths drawn by `chances`, the most probable first; fewer than `count` if no more come."""
-    found: dict[Ids, None] = {}
+    """Return different outputs of paths drawn by `chances`, the most probable first; `count`, or as many as come."""
+    outputs: dict[Ids, None] = {}
     for _ in range(DRAWS * count):
-        found[melted((chances + random.gumbel(size=chances.shape)).argmax(1))] = None
-        if len(found) == count:
+        outputs[merged((chances + random.gumbel(size=chances.shape)).argmax(1))] = None
+        if len(outputs) == count:
             break
-    return sorted((scored(frames, ids) for ids in found), key=lambda h: -h.score)
+    return sorted((scored(frames, ids) for ids in outputs), key=lambda h: -h.score)
 
 
-def melted(path: npt.NDArray[np.int64]) -> Ids:
-    """Equal neighbours as one, without blanks."""
+def merged(path: npt.NDArray[np.int64]) -> Ids:
+    """Merge equal neighbours, then remove blanks."""
     first = np.concatenate([[True], path[1:] != path[:-1]])
     return tuple(int(s) for s in path[first] if s != BLANK)
 
 
 def prefix_beam(frames: Frames, width: int) -> list[Hypothesis]:
-    """The `width` outputs that it finds most probable, the best first."""
+    """Return the outputs of a beam of this width, the best first."""
     open_: dict[Ids, tuple[float, float]] = {(): (0.0, NEVER)}  # log p of paths that end in a blank, and in a symbol
     for frame in frames:
         grown: dict[Ids, tuple[float, float]] = {}
@@ -54,8 +54,7 @@ def prefix_beam(frames: Frames, width: int) -> list[Hypothesis]:
             _grow(grown, prefix, blank, symbol, frame, likely)
         ranked = sorted(grown.items(), key=lambda item: (-np.logaddexp(*item[1]), item[0]))
         open_ = dict(ranked[:width])
-    found = [scored(frames, ids) for ids in open_]
-    return sorted(found, key=lambda h: -h.score)
+    return sorted((scored(frames, ids) for ids in open_), key=lambda h: -h.score)
 
 
 def _grow(
@@ -66,7 +65,7 @@ def _grow(
     frame: Floats,
     likely: list[int],
 ) -> None:
-    """One frame more: the prefix stays by a blank or by its last symbol again, or gets a symbol longer."""
+    """Add one frame: a blank or the last symbol again leaves the prefix as it is; another symbol extends it."""
     total = np.logaddexp(blank, symbol)
     _add(grown, prefix, total + frame[BLANK], NEVER)
     if prefix:
@@ -83,12 +82,12 @@ def _add(grown: dict[Ids, tuple[float, float]], prefix: Ids, blank: float, symbo
 
 
 def scored(frames: Frames, ids: Ids) -> Hypothesis:
-    """An output with its exact log-probability, as a chain over its symbols and its end; ranked by the whole."""
+    """Return an output with its exact log-probability, as a chain over its symbols and its end; the sum ranks it."""
     blank, symbol = np.cumsum(frames[:, BLANK]), np.full(len(frames), NEVER)  # after each frame, for the empty prefix
     chain, begun = [], 0.0
-    for place, s in enumerate(ids):
-        repeated = place > 0 and ids[place - 1] == s
-        enter = _entering(frames[:, s], blank, symbol, repeated, empty=place == 0)
+    for position, s in enumerate(ids):
+        repeated = position > 0 and ids[position - 1] == s
+        enter = _entering(frames[:, s], blank, symbol, repeated, empty=position == 0)
         begins = float(np.logaddexp.reduce(enter))
         chain.append(begins - begun if begun > NEVER else NEVER)
         begun = begins
@@ -98,27 +97,27 @@ def scored(frames: Frames, ids: Ids) -> Hypothesis:
 
 
 def _entering(
-    said: Floats,
+    log_probs: Floats,
     blank: Floats,
     symbol: Floats,
     repeated: bool,
     empty: bool,
 ) -> Floats:
-    """log p that the next symbol is said for the first time at each frame."""
+    """Return log p that the next symbol comes for the first time at each frame."""
     before = blank if repeated else np.logaddexp(blank, symbol)
     first = 0.0 if empty else NEVER  # before the first frame
-    entering: Floats = said + np.concatenate([[first], before[:-1]])
+    entering: Floats = log_probs + np.concatenate([[first], before[:-1]])
     return entering
 
 
-def _after(said: Floats, blanks: Floats, enter: Floats) -> tuple[Floats, Floats]:
-    """After each frame: log p of the prefix with paths that end in a blank, and in its last symbol."""
-    blank, symbol = np.full(len(said), NEVER), np.full(len(said), NEVER)
+def _after(log_probs: Floats, blanks: Floats, enter: Floats) -> tuple[Floats, Floats]:
+    """Return log p of the prefix after each frame, over paths that end in a blank, and in its last symbol."""
+    blank, symbol = np.full(len(log_probs), NEVER), np.full(len(log_probs), NEVER)
     was_blank = was_symbol = NEVER
-    for t in range(len(said)):
+    for t in range(len(log_probs)):
         was_blank, was_symbol = (
             blanks[t] + np.logaddexp(was_blank, was_symbol),
-            np.logaddexp(was_symbol + said[t], enter[t]),
+            np.logaddexp(was_symbol + log_probs[t], enter[t]),
         )
         blank[t], symbol[t] = was_blank, was_symbol
     return blank, symbol

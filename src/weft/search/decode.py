@@ -1,4 +1,4 @@
-"""One door to all searches: sources in, ranked hypotheses out, in batches that do not show in the result."""
+"""The entry to all searches: sources → ranked hypotheses, in batches that have no influence on the result."""
 
 # B lines in a batch · M models · S source length
 
@@ -42,15 +42,15 @@ class SearchPlan:
     rules: Rules = field(default_factory=Rules)
 
     def longest(self, source: int) -> int:
-        """The most symbols of an output for a source of so many."""
+        """Return the most symbols that the output for a source of this length may have."""
         return math.ceil(self.max_ratio * source) + self.max_extra
 
 
-def deduplicate(asked: Sequence[Hashable], plan: SearchPlan) -> list[list[int]]:
-    """The places of each that is to be searched for: those that are equal share a search, unless each draws its own."""
+def deduplicate(inputs: Sequence[Hashable], plan: SearchPlan) -> list[list[int]]:
+    """Return the positions of each different input: equal inputs share a search, unless each draws its own sample."""
     groups: dict[Hashable, list[int]] = {}
-    for place, one in enumerate(asked):
-        groups.setdefault(place if plan.kind == "sample" else one, []).append(place)
+    for position, key in enumerate(inputs):
+        groups.setdefault(position if plan.kind == "sample" else key, []).append(position)
     return list(groups.values())
 
 
@@ -67,47 +67,48 @@ def decode(
     tick: Callable[[int], None] | None = None,
     all_found: bool = False,
 ) -> list[list[Hypothesis]]:
-    """Hypotheses for each source, the best first, in the order of the sources; those of like length go together.
+    """Return the hypotheses for each source, the best first, in the order of the sources.
 
-    There are as many as the plan wants, or `all_found` by the time that these are certain. `lines` numbers the sources,
-    for sampling; else it is their place. `longest` has the most symbols of each source's output; else the plan does.
+    There are `plan.nbest` of them, or with `all_found` every finished one of the beam. `lines` numbers the sources, for
+    sampling; by default it is their position. `longest` has the most symbols of each source's output, in the place of
+    the plan's limit. Sources of similar length are decoded together.
     """
     lines = range(len(sources)) if lines is None else lines
     longest = [plan.longest(_length(s)) for s in sources] if longest is None else longest
-    found: list[list[Hypothesis]] = [[] for _ in sources]
-    for places in _batches([_length(s) for s in sources], batch_lines, batch_symbols):
-        limits = torch.tensor([longest[p] for p in places], device=device)
-        outcome = _decode_batch(model, [sources[p] for p in places], plan, limits, device, [lines[p] for p in places])
-        for place, hypotheses in zip(places, outcome):
-            found[place] = hypotheses if all_found else hypotheses[: plan.nbest]
+    results: list[list[Hypothesis]] = [[] for _ in sources]
+    for batch in _batches([_length(s) for s in sources], batch_lines, batch_symbols):
+        limits = torch.tensor([longest[i] for i in batch], device=device)
+        decoded = _decode_batch(model, [sources[i] for i in batch], plan, limits, device, [lines[i] for i in batch])
+        for i, hypotheses in zip(batch, decoded):
+            results[i] = hypotheses if all_found else hypotheses[: plan.nbest]
         if tick is not None:
-            tick(len(places))
-    return found
+            tick(len(batch))
+    return results
 
 
 def _batches(lengths: Sequence[int], batch_lines: int, batch_symbols: int) -> list[list[int]]:
-    """Places of sources, long ones first, in batches limited by lines and by padded symbols."""
+    """Return the positions of sources, long ones first, in batches limited by lines and by padded symbols."""
     batches: list[list[int]] = []
-    for line in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+    for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         last = batches[-1] if batches else None
         if last is None or len(last) >= batch_lines or (len(last) + 1) * (lengths[last[0]] + 1) > batch_symbols:
-            batches.append([line])
+            batches.append([position])
         else:
-            last.append(line)
+            last.append(position)
     return batches
 
 
 def _length(source: Source) -> int:
-    """The number of symbols; of several models' sources the most."""
-    return max((len(one) for one in source if not isinstance(one, int)), default=len(source))
+    """Return the number of symbols; for an ensemble that of the longest of its models' sources."""
+    return max((len(ids) for ids in source if not isinstance(ids, int)), default=len(source))
 
 
-def _together(sources: Sequence[Source], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Padded ids and mask (B, S); of an ensemble (B, M, S)."""
+def _padded(sources: Sequence[Source], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return padded ids and mask (B, S); for an ensemble (B, M, S)."""
     if not sources or not sources[0] or isinstance(sources[0][0], int):
         ids, mask = padded(sources, after=END)  # type: ignore[arg-type]
         return ids.to(device), mask.to(device)
-    rows = [one for source in sources for one in source]
+    rows = [ids for source in sources for ids in source]
     ids, mask = padded(rows, after=END)  # type: ignore[arg-type]
     return tuple(x.view(len(sources), -1, x.shape[1]).to(device) for x in (ids, mask))  # type: ignore[return-value]
 
@@ -115,7 +116,7 @@ def _together(sources: Sequence[Source], device: torch.device) -> tuple[Tensor, 
 def _decode_batch(
     model: Searched, sources: Sequence[Source], plan: SearchPlan, limits: Tensor, device: torch.device, lines: list[int]
 ) -> list[list[Hypothesis]]:
-    source, mask = _together(sources, device)
+    source, mask = _padded(sources, device)
     if isinstance(model, Aligner):
         return _decode_frames(model, source, mask, plan, lines)
     if plan.kind == "beam":
@@ -123,28 +124,28 @@ def _decode_batch(
         return beam(model, source, mask, limits, plan.rules, width, plan.length_penalty, plan.nbest)
     if plan.kind == "greedy":
         return [[h] for h in one_each(model, source, mask, limits, plan.rules)]
-    how = plan.temperature, plan.top_k, plan.top_p
+    sampling = plan.temperature, plan.top_k, plan.top_p
     if plan.nbest > 1:
         random = [np.random.default_rng((plan.seed, line)) for line in lines]
-        return distinct(model, source, mask, limits, plan.rules, plan.nbest, random, *how)
-    return [[h] for h in one_each(model, source, mask, limits, plan.rules, draws(plan.seed, lines, 0, *how))]
+        return distinct(model, source, mask, limits, plan.rules, plan.nbest, random, *sampling)
+    return [[h] for h in one_each(model, source, mask, limits, plan.rules, draws(plan.seed, lines, 0, *sampling))]
 
 
 @torch.inference_mode()
 def _decode_frames(
     model: Aligner, source: Tensor, mask: Tensor, plan: SearchPlan, lines: list[int]
 ) -> list[list[Hypothesis]]:
-    """By CTC: each line by itself, over its own frames."""
-    said = forbid_blanked(model.frames(source, mask), plan.rules.first_symbol).cpu().double()
-    found = []
+    """Search the frames of a CTC model, each line by itself."""
+    log_probs = forbid_blanked(model.frames(source, mask), plan.rules.first_symbol).cpu().double()
+    results = []
     for row, length in enumerate(mask.sum(1).tolist()):
-        own = said[row, :length]
+        frames = log_probs[row, :length]
         if plan.kind == "greedy":
-            found.append([ctc.best_path(own.numpy())])
+            results.append([ctc.best_path(frames.numpy())])
         elif plan.kind == "beam":
-            found.append(ctc.prefix_beam(own.numpy(), max(plan.width, plan.nbest)))
+            results.append(ctc.prefix_beam(frames.numpy(), max(plan.width, plan.nbest)))
         else:
-            chances = nucleus(torch.log_softmax(own / plan.temperature, -1), plan.top_k, plan.top_p)
+            chances = nucleus(torch.log_softmax(frames / plan.temperature, -1), plan.top_k, plan.top_p)
             random = np.random.default_rng((plan.seed, lines[row]))
-            found.append(ctc.drawn(own.numpy(), chances.numpy(), random, plan.nbest))
-    return found
+            results.append(ctc.drawn(frames.numpy(), chances.numpy(), random, plan.nbest))
+    return results

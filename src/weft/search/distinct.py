@@ -8,7 +8,7 @@ them top down: a hypothesis' key is the largest of its continuations', so noise 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Grown:
-    """A hypothesis: its ids, their log-probabilities, the log-probability it is drawn by, its key, and if it ended."""
+    """A hypothesis: its ids, their log-probabilities, the log-probability it is drawn by, its key, whether it ended."""
 
     ids: tuple[int, ...] = ()
     scores: tuple[float, ...] = ()
@@ -48,37 +48,40 @@ def distinct(
     top_k: int = 0,
     top_p: float = 1.0,
 ) -> list[list[Hypothesis]]:
-    """For each line at most `count` different outputs, the most probable first."""
+    """Return at most `count` different outputs for each line, the most probable first."""
     lines = [[_Grown(row=line)] for line in range(source.shape[0])]
     state = model.begin(source, mask)
     y = torch.full((source.shape[0],), START, device=source.device)
     while y.numel():
         log_probs, state = model.advance(y, state)
-        open_ = [(line, h) for line, found in enumerate(lines) for h in found if not h.ended]
+        open_ = [(line, h) for line, hypotheses in enumerate(lines) for h in hypotheses if not h.ended]
         written = torch.tensor([h.ids for _, h in open_], dtype=torch.long, device=y.device)  # (N, t)
         longest = limits[torch.tensor([line for line, _ in open_], device=y.device)]
         allowed = rules.apply(log_probs, written, longest)
         chances = nucleus(torch.log_softmax(allowed / temperature, -1), top_k, top_p)
-        drawn_from, said = torch.log_softmax(chances, -1).cpu().double().numpy(), log_probs.cpu().double().numpy()
-        for line, found in enumerate(lines):
-            lines[line] = _next(found, drawn_from, said, random[line], count)
-        going = [h for found in lines for h in found if not h.ended]
-        state = state.select(torch.tensor([h.row for h in going], dtype=torch.long, device=y.device))
+        drawn_from, model_scores = (x.cpu().double().numpy() for x in (torch.log_softmax(chances, -1), log_probs))
+        for line, hypotheses in enumerate(lines):
+            lines[line] = _next(hypotheses, drawn_from, model_scores, random[line], count)
+        still_open = [h for hypotheses in lines for h in hypotheses if not h.ended]
+        state = state.select(torch.tensor([h.row for h in still_open], dtype=torch.long, device=y.device))
         lines = _renumbered(lines)
-        y = torch.tensor([h.ids[-1] for h in going], dtype=torch.long, device=y.device)
-    outputs = [[Hypothesis(h.ids, h.scores, sum(h.scores) / len(h.scores)) for h in found] for found in lines]
-    return [sorted(found, key=lambda h: -h.score) for found in outputs]
+        y = torch.tensor([h.ids[-1] for h in still_open], dtype=torch.long, device=y.device)
+    outputs = [[Hypothesis(h.ids, h.scores, sum(h.scores) / len(h.scores)) for h in ended] for ended in lines]
+    return [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in outputs]
 
 
-def _next(found: list[_Grown], chances: Floats, said: Floats, random: np.random.Generator, count: int) -> list[_Grown]:
-    """The line's hypotheses one symbol longer: of all continuations and all that ended, the `count` largest keys."""
-    grown = [h for h in found if h.ended]
-    for h in (h for h in found if not h.ended):
+def _next(
+    hypotheses: list[_Grown], chances: Floats, model_scores: Floats, random: np.random.Generator, count: int
+) -> list[_Grown]:
+    """Extend a line's hypotheses by a symbol, and keep the `count` largest keys of these and of those that ended."""
+    grown = [h for h in hypotheses if h.ended]
+    for h in (h for h in hypotheses if not h.ended):
         totals = h.drawn + chances[h.row]
         keys = _conditioned(totals + random.gumbel(size=totals.shape), h.key)
         for symbol in np.argsort(-keys)[: count + 1]:
             if totals[symbol] > NEVER:
-                grown.append(_longer(h, int(symbol), float(said[h.row, symbol]), float(totals[symbol]), keys[symbol]))
+                score, total = float(model_scores[h.row, symbol]), float(totals[symbol])
+                grown.append(_longer(h, int(symbol), score, total, keys[symbol]))
     return sorted(grown, key=lambda h: -h.key)[:count]
 
 
@@ -88,7 +91,7 @@ def _longer(h: _Grown, symbol: int, score: float, drawn: float, key: float) -> _
 
 
 def _conditioned(keys: Floats, largest: float) -> Floats:
-    """Gumbel keys, moved so that their maximum is `largest` (Kool 2019, appendix B.3)."""
+    """Shift Gumbel keys so that their maximum is `largest` (Kool 2019, appendix B.3)."""
     best = keys.max()
     with np.errstate(divide="ignore", over="ignore"):
         v = largest - keys + np.log1p(-np.exp(np.minimum(keys - best, 0.0)))
@@ -97,8 +100,6 @@ def _conditioned(keys: Floats, largest: float) -> Floats:
 
 
 def _renumbered(lines: list[list[_Grown]]) -> list[list[_Grown]]:
-    """Rows counted anew over the hypotheses that are open."""
-    rows = iter(range(sum(not h.ended for found in lines for h in found)))
-    return [
-        [h if h.ended else _Grown(h.ids, h.scores, h.drawn, h.key, False, next(rows)) for h in found] for found in lines
-    ]
+    """Number the rows of the open hypotheses anew."""
+    rows = iter(range(sum(not h.ended for hypotheses in lines for h in hypotheses)))
+    return [[h if h.ended else replace(h, row=next(rows)) for h in hypotheses] for hypotheses in lines]

@@ -1,4 +1,4 @@
-"""Several models as one: log of the mean of their probabilities. Each may read the source in its own symbols."""
+"""Several models that predict as one, by the mean of their probabilities. Each may have source symbols of its own."""
 
 # N hypotheses · M models · V symbols
 
@@ -17,7 +17,7 @@ from weft.core.kinds import State, Stepper
 
 @dataclass(frozen=True)
 class States:
-    """One state a model."""
+    """A state for each model."""
 
     each: tuple[State, ...]
 
@@ -32,13 +32,13 @@ class Ensemble:
         self.models = models
 
     def begin(self, source: Tensor, mask: Tensor) -> States:
-        begun = []
-        for place, model in enumerate(self.models):
-            longest = int(mask[:, place].sum(1).max())  # what another model's longer source padded is cut off
-            begun.append(model.begin(source[:, place, :longest], mask[:, place, :longest]))
-        return States(tuple(begun))
+        states = []
+        for number, model in enumerate(self.models):
+            longest = int(mask[:, number].sum(1).max())  # without the padding for another model's longer source
+            states.append(model.begin(source[:, number, :longest], mask[:, number, :longest]))
+        return States(tuple(states))
 
     def advance(self, y: Tensor, state: States) -> tuple[Tensor, States]:
-        both = [model.advance(y, own) for model, own in zip(self.models, state.each, strict=True)]
-        mean = torch.logsumexp(torch.stack([log_probs for log_probs, _ in both]), 0) - math.log(len(both))
-        return mean, States(tuple(after for _, after in both))
+        steps = [model.advance(y, before) for model, before in zip(self.models, state.each, strict=True)]
+        mean = torch.logsumexp(torch.stack([log_probs for log_probs, _ in steps]), 0) - math.log(len(steps))
+        return mean, States(tuple(after for _, after in steps))

@@ -1,6 +1,6 @@
-"""Greedy search and sampling: one hypothesis grows at a time, by the best symbol or by a drawn one.
+"""Greedy search and sampling: one hypothesis a line, extended by the best symbol or by a drawn one.
 
-A draw depends on the seed and on the line's number, never on the lines beside it.
+A draw depends on the seed and on the line's number, never on the other lines of the batch.
 """
 
 # B lines still open · V symbols
@@ -24,7 +24,7 @@ Choose = Callable[[Tensor, list[int]], Tensor]
 
 @dataclass(frozen=True)
 class Draw:
-    """A symbol drawn from the tempered distribution, cut to the k most probable and to the first that hold mass p."""
+    """Draws a symbol from the distribution at a temperature, limited to the k best and to the nucleus of mass p."""
 
     random: list[np.random.Generator]  # one for each line
     temperature: float = 1.0
@@ -39,7 +39,7 @@ class Draw:
 
 
 def nucleus(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:
-    """Log-probabilities with all but the k best, and all beyond mass p, at −∞ (Holtzman 2020)."""
+    """Set all log-probabilities but the k best, and all beyond mass p, to −∞ (Holtzman 2020)."""
     if top_k:
         least = log_probs.topk(min(top_k, log_probs.shape[-1]), dim=-1).values[:, -1:]
         log_probs = log_probs.masked_fill(log_probs < least, NEVER)
@@ -52,7 +52,7 @@ def nucleus(log_probs: Tensor, top_k: int, top_p: float) -> Tensor:
 
 
 def draws(seed: int, lines: list[int], sample: int, temperature: float, top_k: int, top_p: float) -> Draw:
-    """The drawing of one sample for given line numbers."""
+    """Return what draws one sample for each of the given line numbers."""
     return Draw([np.random.default_rng((seed, line, sample)) for line in lines], temperature, top_k, top_p)
 
 
@@ -60,7 +60,7 @@ def draws(seed: int, lines: list[int], sample: int, temperature: float, top_k: i
 def one_each(
     model: Stepper[S], source: Tensor, mask: Tensor, limits: Tensor, rules: Rules, choose: Choose | None = None
 ) -> list[Hypothesis]:
-    """One hypothesis for each line, of chosen symbols or the most probable; lines that are finished leave the batch."""
+    """Return a hypothesis for each line, of chosen or the most probable symbols; finished lines leave the batch."""
     state = model.begin(source, mask)
     open_lines = list(range(source.shape[0]))
     y = torch.full((len(open_lines),), START, device=source.device)

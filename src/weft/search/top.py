@@ -1,4 +1,4 @@
-"""The largest of very many: what beam search asks of every step."""
+"""The largest values of many, which beam search needs at every step."""
 
 # B rows or lines · C columns · K hypotheses a line · V symbols
 
@@ -16,9 +16,9 @@ WIDE = 4096  # columns from which on looking at blocks first is faster (docs/LOG
 
 
 def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """As `values.topk(count)` of (B, C), the best first.
+    """Return what `values.topk(count)` of (B, C) does, the best first.
 
-    Of wide rows the maximum of each block is taken first: the `count` largest are in the `count` best blocks, or behind
+    In wide rows the maximum of each block is taken first: the `count` largest are in the `count` best blocks, or behind
     the last whole block.
     """
     columns = values.shape[1]
@@ -27,17 +27,17 @@ def top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     whole = columns // BLOCK * BLOCK
     blocks = values[:, :whole].view(len(values), -1, BLOCK)
     chosen = blocks.amax(-1).topk(count, dim=1).indices  # (B, count)
-    places = (chosen[..., None] * BLOCK + torch.arange(BLOCK, device=values.device)).flatten(1)
+    columns_left = (chosen[..., None] * BLOCK + torch.arange(BLOCK, device=values.device)).flatten(1)
     rest = torch.arange(whole, columns, device=values.device).expand(len(values), -1)
-    places = torch.cat([places, rest], dim=1)
-    best, found = values.gather(1, places).topk(count, dim=1)
-    return best, places.gather(1, found)
+    columns_left = torch.cat([columns_left, rest], dim=1)
+    best, chosen = values.gather(1, columns_left).topk(count, dim=1)
+    return best, columns_left.gather(1, chosen)
 
 
 def top_next(
     total: Tensor, log_probs: Tensor, written: Tensor, limits: Tensor, rules: Rules, count: int
 ) -> tuple[Tensor, Tensor]:
-    """Each line's best sums of a total (B, K) and what may follow (B·K, V), and their places in K·V: (B, count).
+    """Return each line's best sums of a total (B, K) and a next symbol (B·K, V), with their index in K·V: (B, count).
 
     `written` is (B, K, t), `limits` (B,).
     """
