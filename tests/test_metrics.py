@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
+import weft as package
 from weft.cli.evaluate import evaluate
 from weft.runs.log import LogFile
 from weft.score.metrics import TABLES, table_of, with_current_names
@@ -205,6 +206,14 @@ def test_scores_with_aliases_have_each_value_under_both_names() -> None:
 def test_the_score_of_a_line_is_that_of_a_corpus_of_one(name: str) -> None:
     output, references = "the cat sat on a mat", ["the cat sat on the mat", "a cat"]
     assert METRICS[name].of_line(output, references) == pytest.approx(corpus_score(name, [output], [references]))
+
+
+def test_no_module_but_the_table_and_the_settings_lists_the_metrics() -> None:
+    root = Path(package.__file__).parent
+    files = {path for path in root.rglob("*.py") if path.parent.name != "score" and path.name != "spec.py"}
+    assert [
+        str(path) for path in files if all(f'"{name}"' in path.read_text("utf-8") for name in ("cer", "chrf"))
+    ] == []
 
 
 def test_help_of_evaluate_names_every_metric() -> None:

@@ -142,7 +142,7 @@ def _write(chunks: Iterator[Predictions], run: Run, format: str, plain: bool) ->
 
 
 def _note_tabs(sources: Sequence[str], run: Run) -> None:
-    """Lines with a tab, where training had no source with one, are pairs most likely."""
+    """Note lines that all have a tab, if no source in training had one: they are likely to be pairs."""
     lines = [source for source in sources if source.strip()]
     if lines and all("\t" in line for line in lines) and not run.folder.known_facts().get("source_tabs"):
         common.complain(
@@ -153,7 +153,7 @@ def _note_tabs(sources: Sequence[str], run: Run) -> None:
 
 
 def search_changes(beam: int | None, greedy: bool, sample: bool, sampling: dict[str, Any]) -> dict[str, Any]:
-    """The run's search settings that the flags change; `sampling` holds those that need --sample."""
+    """Return the search settings that the flags change; `sampling` holds those that need --sample."""
     from weft.core.errors import UserError
 
     kinds = [name for name, on in (("--beam", beam is not None), ("--greedy", greedy), ("--sample", sample)) if on]

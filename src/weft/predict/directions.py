@@ -80,7 +80,7 @@ class DirectionEnsemble:
 def by_direction(members: Sequence[Member], batch_tokens: int, device: torch.device) -> list[DirectionEnsemble]:
     """Return the ensemble that writes from the start, if there is one, then the one that writes from the end."""
     directions = [[member for member in members if member.target.backward is way] for way in (False, True)]
-    return [DirectionEnsemble(some, batch_tokens, device) for some in directions if some]
+    return [DirectionEnsemble(same, batch_tokens, device) for same in directions if same]
 
 
 def search_both_directions(

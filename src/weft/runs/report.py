@@ -186,7 +186,7 @@ def describe(line: dict[str, Any]) -> str:
 
 def worth_telling(line: dict[str, Any]) -> dict[str, str]:
     """The scores that a short report shows, by name."""
-    return table_of().reported(line, asked=line.get("metric"))
+    return table_of().reported(line, selects=line.get("metric"))
 
 
 def describe_evaluation(line: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What an evaluation found: the scores of a run on a set of pairs, and its outputs."""
+"""The result of an evaluation: the scores of a run on a set of pairs, and its outputs."""
 
 from __future__ import annotations
 

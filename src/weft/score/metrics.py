@@ -12,12 +12,12 @@ TABLES: dict[str, Table] = {"text": TEXT}
 
 
 def table_of(target_kind: str = "text") -> Table:
-    """The metrics of a kind of target, by name."""
+    """Return the metrics of a kind of target, by name."""
     return TABLES[target_kind]
 
 
 def with_current_names(line: Mapping[str, Any]) -> dict[str, Any]:
-    """A line of a log with today's names of metrics: those that an earlier version wrote have changed."""
+    """Return a line of a log with today's names of metrics; an earlier version may have written other names."""
     renamed = dict(line)
     for table in TABLES.values():
         renamed = table.renamed(renamed)

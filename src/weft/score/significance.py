@@ -1,4 +1,4 @@
-"""Is a difference more than luck? Paired bootstrap and bootstrap intervals over lines (Koehn 2004).
+"""Is a difference more than chance? Paired bootstrap and bootstrap intervals over lines (Koehn 2004).
 
 A corpus metric is a function of sums over lines, so a line is kept as its few numbers (sufficient statistics) and a
 resample of the lines is a weighted sum of them: nothing is compared with a reference twice.
@@ -7,8 +7,8 @@ resample of the lines is a weighted sum of them: nothing is compared with a refe
     low, high = the 2.5th and 97.5th percentile of d_r
     p    = min(1, 2 · min(#{d_r ≤ 0} + 1, #{d_r ≥ 0} + 1) / (samples + 1)), two-sided
 
-Limits: lines are taken as independent, and the data set as a sample of what matters; seeds of training vary too and
-are not seen here (but in standings.py). With few lines the intervals are too narrow. The least p is 2 / (samples + 1).
+Limits: lines are assumed independent, and the data set a sample of what matters. The variance over seeds of training is
+not seen here (but in standings.py). With few lines the intervals are too narrow. The least p is 2 / (samples + 1).
 """
 
 # N lines · R resamples · K numbers a line
@@ -51,7 +51,7 @@ def paired_bootstrap(
     samples: int = 1000,
     seed: int = 1,
 ) -> Comparison:
-    """Compare two systems' outputs for the same lines."""
+    """Compare the outputs of two systems for the same lines."""
     first_lines = metric.numbers(first_outputs, references)  # (N, K)
     second_lines = metric.numbers(second_outputs, references)  # (N, K)
     first, second = (whole(lines, metric) for lines in (first_lines, second_lines))
@@ -66,18 +66,18 @@ def paired_bootstrap(
 def interval(
     outputs: Outputs, references: References, metric: Metric, samples: int = 1000, seed: int = 1
 ) -> tuple[float, float]:
-    """The 95 % bootstrap interval of one system's metric."""
+    """Return the 95 % bootstrap interval of one system's metric."""
     sums = resampled_sums(metric.numbers(outputs, references), samples, seed)
     return middle_95(metric.combine(sums))
 
 
 def whole(lines: Array, metric: Metric) -> float:
-    """The metric over all lines."""
+    """Return the metric over all lines."""
     return float(metric.combine(lines.sum(axis=0, keepdims=True))[0])
 
 
 def resampled_sums(lines: Array, samples: int, seed: int) -> Array:
-    """Sums over `samples` resamples of the lines; one at a time, since R × N counts can pass the memory."""
+    """Return sums over `samples` resamples of the lines; one at a time, since R × N counts may not fit in memory."""
     if samples < 1:
         raise ValueError(f"samples must be at least 1, got {samples}")
     generator, n = np.random.default_rng(seed), len(lines)
@@ -86,13 +86,13 @@ def resampled_sums(lines: Array, samples: int, seed: int) -> Array:
 
 
 def middle_95(values: Array) -> tuple[float, float]:
-    """Where the middle 95 % of the values lie."""
+    """Return the bounds of the middle 95 % of the values."""
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
 
 
 def two_sided(differences: Array) -> float:
-    """p of no difference, from the differences in resamples."""
+    """Return the p-value of no difference, from the differences in resamples."""
     # One is added to both counts: a finite number of resamples cannot show that p is 0.
     rarer = min(np.count_nonzero(differences <= 0), np.count_nonzero(differences >= 0)) + 1
     return float(min(1.0, 2 * rarer / (len(differences) + 1)))

@@ -1,11 +1,11 @@
-"""Several systems, each trained several times, on the same lines: where does each stand?
+"""Rank several systems, each trained several times, on the same lines.
 
 A resample draws lines (the same for all) and trainings (each system's own, with replacement), and a system's value is
-the mean over its drawn trainings. The middle 95 % of these values is its interval. All are held against the best by the
-differences in the same resamples, and their p are corrected for their number (Holm 1979).
+the mean over its drawn trainings. The middle 95 % of these values is its interval. Each system is compared with the
+best by the differences in the same resamples, and p-values are corrected for their number (Holm 1979).
 
-Limits: as of significance.py; and few trainings are few: of two or three, the interval is too narrow, and with one it
-tells nothing of how trainings vary.
+Limits: those of significance.py. With two or three trainings the interval is too narrow; with one it says nothing about
+how trainings vary.
 """
 
 # N lines · R resamples · K numbers a line · S trainings
@@ -34,7 +34,7 @@ class Standing:
 
 
 def standings(systems: Sequence[Sequence[Array]], metric: Metric, samples: int = 5000, seed: int = 1) -> list[Standing]:
-    """Where each system stands, given each of its trainings as numbers (N, K) of lines (`Metric.numbers`).
+    """Return the standing of each system, given the numbers (N, K) of each of its trainings (`Metric.numbers`).
 
     Of systems with the same mean the first is taken as the best. Many systems are resampled more often: the least p
     that there can be is multiplied by their number.
@@ -47,8 +47,8 @@ def standings(systems: Sequence[Sequence[Array]], metric: Metric, samples: int =
     means = [float(np.mean([next(wholes) for _ in trainings])) for trainings in systems]
     drawn = [_drawn_mean(np.stack([next(scores) for _ in trainings], axis=1), generator) for trainings in systems]
     best = int(np.argmin([metric.rank(mean) for mean in means]))
-    others = [place for place in range(len(systems)) if place != best]
-    p = dict(zip(others, holm([two_sided(drawn[best] - drawn[place]) for place in others])))
+    others = [system for system in range(len(systems)) if system != best]
+    p = dict(zip(others, holm([two_sided(drawn[best] - drawn[system]) for system in others])))
     return [Standing(means[i], *middle_95(drawn[i]), p.get(i, 1.0)) for i in range(len(systems))]
 
 
@@ -60,9 +60,9 @@ def _drawn_mean(scores: Array, generator: np.random.Generator) -> Array:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Corrected for how many they are: the least times their number, the next times one fewer, never falling."""
+    """Correct p-values for their number: the least times that number, the next times one fewer, never falling."""
     adjusted, before = [1.0] * len(p), 0.0
-    for rank, place in enumerate(np.argsort(p, kind="stable")):
-        before = max(before, min(1.0, (len(p) - rank) * p[place]))
-        adjusted[place] = before
+    for rank, index in enumerate(np.argsort(p, kind="stable")):
+        before = max(before, min(1.0, (len(p) - rank) * p[index]))
+        adjusted[index] = before
     return adjusted

@@ -62,7 +62,7 @@ class Metric:
         return 100.0 if self.unit == "percent" else 1.0
 
     def is_better(self, new: float, old: float | None) -> bool:
-        """Whether `new` beats `old`; NaN beats nothing, any number beats None and NaN."""
+        """Return whether `new` beats `old`; NaN beats nothing, any number beats None and NaN."""
         if math.isnan(new):
             return False
         if old is None or math.isnan(old):
@@ -78,7 +78,7 @@ class Metric:
         return f"{value:.2f}" if self.unit == "percent" else f"{value:.3f}"
 
     def of_line(self, output: Any, references: Sequence[Any]) -> float:
-        """Score a single line."""
+        """Return the score of a single line."""
         import numpy as np
 
         if self.line is None:
@@ -86,7 +86,7 @@ class Metric:
         return float(self.combine(np.array([self.line(output, references)], dtype=np.float64))[0])
 
     def numbers(self, outputs: Outputs, references: References) -> Array:
-        """The numbers that each line adds to the sums, (N, K)."""
+        """Return the numbers that each line adds to the sums, (N, K)."""
         import numpy as np
 
         if self.line is None:
@@ -119,35 +119,35 @@ class Table(Mapping[str, Metric]):
 
     @property
     def from_outputs(self) -> list[Metric]:
-        """Those that need outputs and references only."""
+        """The metrics that need outputs and references only."""
         return [metric for metric in self.values() if metric.from_outputs]
 
     def score(self, outputs: Outputs, references: References) -> dict[str, float]:
-        """Every metric of the outputs by its name, unrounded."""
+        """Return every metric of the outputs by its name, unrounded."""
         return {m.name: m.corpus(outputs, references) for m in self.values() if m.corpus is not None}
 
     def signatures(self, references: References | None = None) -> dict[str, str]:
-        """What is to be quoted beside scores; with `references` it says how many each line has."""
+        """Return what is to be quoted beside scores; with `references` it says how many each line has."""
         return {m.name: m.signature(references) for m in self.values() if m.signature is not None}
 
     def present(self, scores: Mapping[str, Any]) -> list[tuple[Metric, float]]:
-        """The metrics that `scores` has a value for, with it."""
+        """Return the metrics that `scores` has a value for, with the value."""
         return [(metric, scores[name]) for name, metric in self.items() if scores.get(name) is not None]
 
-    def reported(self, scores: Mapping[str, Any], asked: str | None = None) -> dict[str, str]:
-        """What a short report shows of the scores, as text; a metric that was asked for is always shown."""
+    def reported(self, scores: Mapping[str, Any], selects: str | None = None) -> dict[str, str]:
+        """Return what a short report shows of the scores, as text, always with the metric that `selects`."""
         return {
             metric.name: metric.show(value)
             for metric, value in self.present(scores)
-            if metric.reported == "always" or (metric.reported == "unless zero" and (value or metric.name == asked))
+            if metric.reported == "always" or (metric.reported == "unless zero" and (value or metric.name == selects))
         }
 
     def renamed(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """The same with today's names for earlier ones."""
+        """Return the scores with today's names for earlier ones."""
         return {self._aliases.get(name, name): value for name, value in scores.items()}
 
     def with_aliases(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """The same, and again under earlier names, for programs that know only these."""
+        """Return the scores, and again those with earlier names, for programs that know only these."""
         return {**scores, **{alias: scores[name] for alias, name in self._aliases.items() if name in scores}}
 
 

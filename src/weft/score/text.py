@@ -39,17 +39,17 @@ _CHRF_ORDERS, _CHRF_BETA = 6, 2  # sacrebleu's defaults; test_metrics compares t
 
 
 def _exact_counts(output: str, references: Sequence[str]) -> tuple[int, int]:
-    """Whether the output is one of its references, and 1 for the line."""
+    """Return whether the output is one of its references, and 1 for the line."""
     return int(output in references), 1
 
 
 def _character_edits(output: str, references: Sequence[str]) -> tuple[int, int]:
-    """Edits to the nearest reference and the length of that reference, in characters."""
+    """Return the edits to the nearest reference and the length of that reference, in characters."""
     return _nearest(output, references)
 
 
 def _token_edits(output: str, references: Sequence[str]) -> tuple[int, int]:
-    """Edits to the nearest reference and the length of that reference, in tokens between white space."""
+    """Return the edits to the nearest reference and the length of that reference, in tokens between white space."""
     return _nearest(output.split(), [reference.split() for reference in references])
 
 
@@ -61,7 +61,7 @@ def _nearest(output: Sequence[Hashable], references: Sequence[Sequence[Hashable]
 
 
 def _share(counts: Callable[[str, Sequence[str]], tuple[int, int]]) -> Callable[[Outputs, References], float]:
-    """100 · Σ first / Σ second of the lines' two counts."""
+    """Return the corpus score 100 · Σ first / Σ second of the lines' two counts."""
 
     def corpus(outputs: Outputs, references: References) -> float:
         check_lines(outputs, references)
@@ -72,7 +72,7 @@ def _share(counts: Callable[[str, Sequence[str]], tuple[int, int]]) -> Callable[
 
 
 def _percent(sums: Array) -> Array:
-    """100 · Σ first / Σ second, for each resample."""
+    """Return 100 · Σ first / Σ second, for each resample."""
     import numpy as np
 
     return 100.0 * sums[:, 0] / np.maximum(sums[:, 1], 1.0)
@@ -112,7 +112,7 @@ def _streams(references: References) -> list[list[str]]:
 
 
 def _bleu_counts(output: str, references: Sequence[str]) -> list[int]:
-    """Matches and totals of 1- to 4-grams, and both lengths."""
+    """Return matches and totals of 1- to 4-grams, and both lengths."""
     from sacrebleu.metrics.bleu import BLEU
 
     # effective_order changes the line's own score, which is not used, and silences a warning; the counts stay.
@@ -130,7 +130,7 @@ def _bleu_of(sums: Array) -> Array:
 
 
 def _chrf_counts(output: str, references: Sequence[str]) -> list[int]:
-    """Counts against the reference with the best F, the first of equals, as sacrebleu keeps privately."""
+    """Return the counts against the reference with the best F, the first of equals, as sacrebleu keeps privately."""
     import numpy as np
 
     against = [_ngram_counts(output, reference) for reference in references]
@@ -140,7 +140,7 @@ def _chrf_counts(output: str, references: Sequence[str]) -> list[int]:
 
 
 def _ngram_counts(output: str, reference: str) -> list[int]:
-    """For each order the n-grams of the output, of the reference and of both, white space left out."""
+    """Return the number of n-grams of the output, of the reference and of both, for each order, without white space."""
     output, reference = "".join(output.split()), "".join(reference.split())
     counts: list[int] = []
     for n in range(1, _CHRF_ORDERS + 1):
@@ -155,7 +155,7 @@ def _ngrams(text: str, n: int) -> Counter[str]:
 
 
 def _chrf_of(sums: Array) -> Array:
-    """F_β of precision and recall, each averaged over the orders that output and reference both have."""
+    """Return F_β of precision and recall, each averaged over the orders that output and reference both have."""
     import numpy as np
 
     ours, theirs, both = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]  # (R, G)
