@@ -141,6 +141,8 @@ def fill_folder(folder: Path, run: Run) -> None:
     pairs = made_up_pairs(60)
     for name in ("pairs", "words", "test", "dev"):
         (folder / f"{name}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    table = "".join(f"{source}\t{target}\t{'en' if len(source) % 2 else 'de'}\n" for source, target in pairs)
+    (folder / "languages.tsv").write_text(f"source\ttarget\tlanguage\n{table}")
     (folder / "test.en").write_text("".join(f"{source}\n" for source, _ in pairs))
     (folder / "test.de").write_text("".join(f"{target}\n" for _, target in pairs))
     (folder / "new.txt").write_text("abcd\nefgh\n")

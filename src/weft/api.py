@@ -79,7 +79,10 @@ class Run:
         chunks = self.predictions(
             pairs, search=search, nbest=nbest, prefix=prefix, engine=engine, detail=detail, chunk=max(1, len(pairs))
         )
-        return Predictions(prediction for chunk in chunks for prediction in chunk)
+        predictions = Predictions()
+        for chunk in chunks:
+            predictions.extend(chunk)
+        return predictions
 
     def predictions(
         self,

@@ -29,10 +29,10 @@ class InputNotes:
         marks = {mark for pair in pairs for mark in marks_of(pair)}
         self.unseen_marks = self.unseen_marks.union(*(marks - known for known in self._known_marks))
 
-    def tell(self) -> None:
-        """Warn about what is unusual."""
+    def tell(self, stacklevel: int = 2) -> None:
+        """Warn about what is unusual; `stacklevel` is that of `warnings.warn`, seen from the caller."""
         for text in self._texts():
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(text, stacklevel=stacklevel + 1)
 
     def _texts(self) -> Iterator[str]:
         if self.unseen_marks:

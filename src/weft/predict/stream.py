@@ -29,7 +29,7 @@ def predict_stream(
             if problem is not None:
                 raise problem
     finally:
-        notes.tell()
+        notes.tell(stacklevel=3)  # the caller of Run.predict
 
 
 def _chunks(inputs: Iterable[Pair], size: int) -> Iterator[tuple[list[Pair], UserError | None]]:
