@@ -610,10 +610,10 @@ def test_an_impossible_variant_is_in_the_table_with_its_reason(tiny_pairs: Path,
     heads, rows = done.table()
     assert heads[-1] == "note"
     assert rows[-1][:3] == ["✗", "zeros", "none"]
-    assert "blind to the source; choose" in rows[-1][-1]
+    assert "without the source; choose" in rows[-1][-1]
     assert [row[0] for row in rows] == ["1", "2", "3", "✗"]
     page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "blind to the source" in page
+    assert "without the source" in page
     assert lines_of(tmp_path / "out" / "results.jsonl")[0]["status"] == "impossible"
 
 
