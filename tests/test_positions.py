@@ -57,7 +57,7 @@ def test_how_a_scheme_turns_queries_and_keys_is_its_formula(name: str, start: in
 
 
 @each_scheme
-@pytest.mark.parametrize("reversed_members", [True, False])
+@pytest.mark.parametrize("both_ways", [True, False])
 @pytest.mark.parametrize(("queries", "keys", "start"), [(40, 40, 0), (1, 30, 29), (3, 200, 197)])
 def test_what_a_scheme_adds_to_scores_is_its_formula(
     name: str, both_ways: bool, queries: int, keys: int, start: int
@@ -98,7 +98,7 @@ def test_relative_distances_are_clipped_on_both_sides() -> None:
     assert len(set(bias[0, REACH + 2, 2 : 2 * REACH + 3].tolist())) == 2 * REACH + 1
 
 
-@pytest.mark.parametrize("reversed_members", [True, False])
+@pytest.mark.parametrize("both_ways", [True, False])
 def test_every_bucket_is_used_and_far_distances_share_the_last(both_ways: bool) -> None:
     scheme = Bucketed(8, 1, both_ways)
     distances = torch.arange(-2 * FARTHEST, 2 * FARTHEST + 1)

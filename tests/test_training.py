@@ -104,7 +104,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_told_in_three_parts(
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
 
     monkeypatch.setattr("weft.learn.backward.Backward.__call__", full)
-    with pytest.raises(WeftError, match="memory is not enough to learn from 512 symbols") as caught:
+    with pytest.raises(WeftError, match="there is not enough memory for batches of 512 tokens") as caught:
         weft.train(tiny_pairs, out=tmp_path / "run", steps=1, settings={**SMALL, "train.batch_tokens": 512})
     assert "train.batch_tokens=512" in caught.value.where
     assert "--set train.batch_tokens=256" in caught.value.todo
