@@ -1,4 +1,4 @@
-"""What hypotheses share and what they do not: lines, and the room of a Transformer's keys and values."""
+"""What hypotheses share and what they do not: lines, and the cache of a Transformer's keys and values."""
 
 # N hypotheses · T places · H heads · d width of a head
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.core.lines import Lines
-from weft.nn.cache import FIRST_ROOM, Cache
+from weft.nn.cache import FIRST_CAPACITY, Cache
 from weft.nn.decoders.transformer import TransformerState
 
 
@@ -47,10 +47,10 @@ def _inference() -> object:
         yield
 
 
-def test_the_room_grows_and_gives_back_what_was_put() -> None:
+def test_the_buffer_grows_and_returns_what_was_put() -> None:
     cache, said = Cache.start(4, 2, 2, torch.empty(4, 2, 5, 3)), []
-    for place in range(3 * FIRST_ROOM):
-        cache = cache.longer(1)
+    for place in range(3 * FIRST_CAPACITY):
+        cache = cache.extended(1)
         said.append(new(4, place))
         for block in (0, 1):
             keys, values = cache.put(block, *(part + block for part in said[-1]))
@@ -59,9 +59,9 @@ def test_the_room_grows_and_gives_back_what_was_put() -> None:
 
 
 def test_a_cache_is_a_value() -> None:
-    one = Cache.start(2, 1, 2, torch.empty(2, 2, 5, 3)).longer(1)
+    one = Cache.start(2, 1, 2, torch.empty(2, 2, 5, 3)).extended(1)
     one.put(0, *new(2, 1))
-    left, right = one.longer(1), one.longer(1)  # two go on from the same
+    left, right = one.extended(1), one.extended(1)  # both extend the same cache
     of_left, _ = left.put(0, *new(2, 2))
     before = of_left.clone()
     of_right, _ = right.put(0, *new(2, 3))
@@ -71,31 +71,31 @@ def test_a_cache_is_a_value() -> None:
 
 
 def test_rows_are_chosen_in_all_blocks() -> None:
-    cache = Cache.start(3, 2, 2, torch.empty(3, 2, 5, 3)).longer(1)
+    cache = Cache.start(3, 2, 2, torch.empty(3, 2, 5, 3)).extended(1)
     both = [cache.put(block, *new(3, block))[0].clone() for block in (0, 1)]
     rows = torch.tensor([2, 2, 0, 1])
-    chosen = cache.select(rows).longer(1)
+    chosen = cache.select(rows).extended(1)
     for block in (0, 1):
         keys, _ = chosen.put(block, *new(4, 7))
         assert torch.equal(keys[:, :, :1], both[block][rows])
 
 
-def test_rows_stay_where_they_are_until_somebody_needs_them_settled() -> None:
-    cache = Cache.start(3, 1, 2, torch.empty(3, 2, 5, 3)).longer(1)
+def test_rows_are_not_moved_before_they_are_compacted() -> None:
+    cache = Cache.start(3, 1, 2, torch.empty(3, 2, 5, 3)).extended(1)
     first = cache.put(0, *new(3, 1))[0].clone()
     chosen = cache.select(torch.tensor([2, 0]))
-    assert chosen.room is cache.room
-    assert chosen.origin is not None
-    longer = chosen.longer(1)
-    assert longer.origin is not None
-    assert longer.origin.tolist() == [[2, 0], [0, 1]]
+    assert chosen.buffer is cache.buffer
+    assert chosen.row_of is not None
+    extended = chosen.extended(1)
+    assert extended.row_of is not None
+    assert extended.row_of.tolist() == [[2, 0], [0, 1]]
     compacted = chosen.compacted()
-    assert compacted.origin is None
-    keys, _ = compacted.longer(1).put(0, *new(2, 2))
+    assert compacted.row_of is None
+    keys, _ = compacted.extended(1).put(0, *new(2, 2))
     assert torch.equal(keys[:, :, :1], first[[2, 0]])
 
 
-def test_lines_stay_where_they_are_until_somebody_needs_them_settled() -> None:
+def test_lines_are_not_moved_before_they_are_compacted() -> None:
     keys, mask = torch.randn(3, 2, 5, 3), torch.rand(3, 1, 1, 5) > 0.5
     begun = TransformerState(((keys, keys + 1),), mask, Lines(3), Cache.start(3, 1, 2, keys))
     left = begun.select(torch.tensor([0, 2])).select(torch.tensor([1, 1]))
@@ -110,22 +110,22 @@ def test_lines_stay_where_they_are_until_somebody_needs_them_settled() -> None:
     assert torch.equal(compacted.mask, mask[[2]])
 
 
-def test_rows_that_left_are_dropped_where_room_is_made_anyway() -> None:
-    cache = Cache.start(6, 1, 2, torch.empty(6, 2, 5, 3)).longer(1)
+def test_rows_that_left_are_dropped_when_the_buffer_grows() -> None:
+    cache = Cache.start(6, 1, 2, torch.empty(6, 2, 5, 3)).extended(1)
     first = cache.put(0, *new(6, 1))[0].clone()
     cache = cache.select(torch.tensor([4, 1]))
-    for _ in range(FIRST_ROOM - 1):
-        cache = cache.longer(1)
-    assert cache.room.shape[:2] == (FIRST_ROOM, 6)
-    cache = cache.longer(1)
-    assert cache.room.shape[:2] == (2 * FIRST_ROOM, 2)
+    for _ in range(FIRST_CAPACITY - 1):
+        cache = cache.extended(1)
+    assert cache.buffer.shape[:2] == (FIRST_CAPACITY, 6)
+    cache = cache.extended(1)
+    assert cache.buffer.shape[:2] == (2 * FIRST_CAPACITY, 2)
     keys, _ = cache.put(0, *new(2, 2))
     assert torch.equal(keys[:, :, :1], first[[4, 1]])
 
 
-def test_room_grows_only_where_it_is_too_short() -> None:
+def test_the_buffer_grows_only_if_it_is_too_short() -> None:
     cache = Cache.start(2, 1, 2, torch.empty(2, 2, 5, 3))
     with torch.inference_mode(False), torch.enable_grad():
-        for _ in range(FIRST_ROOM):
-            cache = cache.longer(1)
-    assert cache.room.shape[0] == FIRST_ROOM
+        for _ in range(FIRST_CAPACITY):
+            cache = cache.extended(1)
+    assert cache.buffer.shape[0] == FIRST_CAPACITY

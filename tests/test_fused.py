@@ -45,24 +45,25 @@ def in_plain_torch() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _never_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even where torch's own kernel is faster."""
+def _without_torchs_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled code is used even where torch's kernel is faster."""
     monkeypatch.setattr(Lstm, "faster", False)
 
 
-def both_ways(run: Callable[[], tuple[Tensor, ...]]) -> None:
+def check_against_torch(run: Callable[[], tuple[Tensor, ...]]) -> None:
     ours = run()
     with in_plain_torch():
         plain = run()
     assert len(ours) == len(plain)
-    for one, other in zip(ours, plain, strict=True):
-        torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-5 * max(1.0, other.abs().max().item()))
+    for compiled_result, expected in zip(ours, plain, strict=True):
+        tolerance = 2e-5 * max(1.0, expected.abs().max().item())
+        torch.testing.assert_close(compiled_result, expected, rtol=2e-5, atol=tolerance)
 
 
 @compiled
 @pytest.mark.parametrize(("rows", "steps", "inputs"), [(1, 1, 6), (3, 4, 6), (5, 7, 9), (40, 3, 21)])
 @pytest.mark.parametrize("name", CELLS)
-def test_every_cell_over_time(name: str, rows: int, steps: int, inputs: int) -> None:
+def test_every_cell_over_time_equals_torch(name: str, rows: int, steps: int, inputs: int) -> None:
     torch.manual_seed(3)
     cell = shaken(CELLS[name](inputs, 21 if rows == 40 else 6))  # a width that fills no register
     x = torch.randn(rows, steps, inputs, requires_grad=True)
@@ -74,7 +75,7 @@ def test_every_cell_over_time(name: str, rows: int, steps: int, inputs: int) -> 
         loss = (out * pull).sum() + sum(part.square().sum() for part in after)
         return (out, *after, *torch.autograd.grad(loss, [x, *state, *cell.parameters()]))
 
-    both_ways(run)
+    check_against_torch(run)
 
 
 def model_of(**settings: Any) -> nn.Module:
@@ -108,20 +109,22 @@ def losses(model: nn.Module, given: Batch) -> Callable[[], tuple[Tensor, ...]]:
 @pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize("score", KNOWN)
 @pytest.mark.parametrize("cell", CELLS)
-def test_every_cell_with_a_fed_context(cell: str, score: str, moves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_cell_with_a_fed_context_equals_torch(
+    cell: str, score: str, moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     more = {"encoder__width": 12} if score in ("dot", "scaled") else {}
     more |= {"decoder__attention__location_aware": moves, "decoder__attention__score": score}
     model = model_of(encoder__cell=cell, decoder__cell=cell, **more)
-    looks, looking = [], fused.with_attention
-    monkeypatch.setattr(fused, "with_attention", lambda *given: looks.append(1) or looking(*given))
-    both_ways(losses(model, batch([(1, 4), (6, 1), (3, 7)])))
-    assert looks == [1], "the compiled code must have done it once, and plain torch the other time"
+    calls, real = [], fused.with_attention
+    monkeypatch.setattr(fused, "with_attention", lambda *given: calls.append(1) or real(*given))
+    check_against_torch(losses(model, batch([(1, 4), (6, 1), (3, 7)])))
+    assert calls == [1], "the compiled code must run once, and plain torch the other time"
 
 
 @compiled
-def test_what_it_does_not_know_is_left_to_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_that_is_not_compiled_runs_in_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*given: object) -> None:
-        raise AssertionError("the compiled code was given what it does not know")
+        raise AssertionError("the compiled code was called with attention that it does not have")
 
     monkeypatch.setattr(fused, "with_attention", never)
     given = batch([(2, 3), (4, 2)])
@@ -131,35 +134,35 @@ def test_what_it_does_not_know_is_left_to_plain_torch(monkeypatch: pytest.Monkey
         model_of(**{f"decoder__attention__{key}": value})(given)
     model_of(decoder__layers=2)(given)
     model_of(decoder__layer_norm=True)(given)
-    with trace() as seen:  # what somebody looks at is made where it can be seen
+    with trace() as seen:  # attention weights are noted in plain torch only
         model_of()(given)
     assert seen["decode.cross"]
 
 
 @compiled
-def test_a_cell_that_is_not_in_the_compiled_code_runs_all_the_same() -> None:
-    class Own(Elman):
-        def weights(self) -> None:
+def test_a_cell_that_is_not_compiled_runs_in_plain_torch() -> None:
+    class Uncompiled(Elman):
+        def fused(self) -> None:
             return None
 
-    own, x = Own(3, 3), torch.randn(2, 4, 3)
-    assert over_time(own, x, own.start(2))[0].shape == (2, 4, 3)
+    cell, x = Uncompiled(3, 3), torch.randn(2, 4, 3)
+    assert over_time(cell, x, cell.start(2))[0].shape == (2, 4, 3)
 
 
 @compiled
-def test_the_summary_at_every_step_stands_before_the_context() -> None:
-    both_ways(losses(model_of(bridge__give="every"), batch([(1, 4), (6, 1), (3, 7)])))
+def test_the_summary_at_every_step_comes_before_the_context() -> None:
+    check_against_torch(losses(model_of(bridge__give="every"), batch([(1, 4), (6, 1), (3, 7)])))
 
 
 @compiled
-def test_other_formats_are_left_to_plain_torch() -> None:
+def test_other_dtypes_run_in_plain_torch() -> None:
     assert fused.available(torch.zeros(1))
     assert not fused.available(torch.zeros(1, dtype=torch.float64))
     assert not fused.available(torch.zeros(1, dtype=torch.bfloat16))
 
 
 @compiled
-def test_under_autocast_it_counts_in_float32() -> None:
+def test_it_computes_in_float32_under_autocast() -> None:
     model, given = model_of(), batch([(1, 4), (6, 1), (3, 7)])
     with torch.autocast("cpu", torch.bfloat16):
         assert fused.available(torch.zeros(1, dtype=torch.bfloat16))
@@ -174,30 +177,30 @@ def test_under_autocast_it_counts_in_float32() -> None:
 
 
 @compiled
-def test_a_second_way_back_finds_what_the_first_found() -> None:
-    for cell in CELLS:
-        one = shaken(CELLS[cell](4, 4))
+def test_a_second_backward_pass_gives_the_same_gradients() -> None:
+    for name in CELLS:
+        cell = shaken(CELLS[name](4, 4))
         x = torch.randn(2, 3, 4, requires_grad=True)
-        loss = over_time(one, x, one.start(2))[0].square().sum()
-        first = torch.autograd.grad(loss, [x, *one.parameters()], retain_graph=True)
-        for before, after in zip(first, torch.autograd.grad(loss, [x, *one.parameters()]), strict=True):
-            assert torch.equal(before, after), cell
+        loss = over_time(cell, x, cell.start(2))[0].square().sum()
+        first = torch.autograd.grad(loss, [x, *cell.parameters()], retain_graph=True)
+        for before, after in zip(first, torch.autograd.grad(loss, [x, *cell.parameters()]), strict=True):
+            assert torch.equal(before, after), name
 
 
 @compiled
-def test_threads_change_nothing() -> None:
+def test_the_number_of_threads_does_not_change_the_result() -> None:
     model, given = model_of(decoder__width=64), batch([(30, 4)] * 40)
     before = torch.get_num_threads()
-    found = []
+    results = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        found.append(losses(model, given)())
+        results.append(losses(model, given)())
     torch.set_num_threads(before)
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5 * max(1.0, other.abs().max().item()))
+    for alone, shared in zip(*results, strict=True):
+        torch.testing.assert_close(alone, shared, rtol=1e-5, atol=1e-5 * max(1.0, shared.abs().max().item()))
 
 
-def test_it_can_be_turned_off() -> None:
-    asked = [sys.executable, "-c", "from weft.core import native; print(native.recurrence())"]
-    done = subprocess.run(asked, env={**os.environ, "WEFT_NATIVE": "0"}, capture_output=True, text=True, check=True)
+def test_weft_native_0_turns_it_off() -> None:
+    command = [sys.executable, "-c", "from weft.core import native; print(native.recurrence())"]
+    done = subprocess.run(command, env={**os.environ, "WEFT_NATIVE": "0"}, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"

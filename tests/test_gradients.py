@@ -23,7 +23,7 @@ from weft.nn.dropout import Dropout
 from weft.nn.embed import Embed
 from weft.nn.heads import Copy, Ctc, Tokens
 from weft.nn.multihead import MultiHead
-from weft.nn.unroll import Between, Reader, Stack, over_time
+from weft.nn.unroll import LayerOptions, Reader, Stack, over_time
 
 WITHOUT = ("nearest", "exact")  # no gradient to scores, by definition
 SMOOTH = [name for name in WEIGHERS if name not in (*WITHOUT, "straight-through")]  # that one lies about its gradient
@@ -72,10 +72,10 @@ def test_a_cell_over_time(name: str) -> None:
 
 
 def test_layers_with_residuals_and_norms() -> None:
-    between = Between(residual=True, norm=True)
-    stack, x = shaken(Stack([CELLS["gru"](3, 4), CELLS["gru"](4, 4)], between)), free(2, 3, 3)
+    options = LayerOptions(residual=True, norm=True)
+    stack, x = shaken(Stack([CELLS["gru"](3, 4), CELLS["gru"](4, 4)], options)), free(2, 3, 3)
     check(lambda: stack.sequence(x, stack.start(2, ())), stack, x)
-    reader = shaken(Reader(*[[CELLS["lstm"](3, 2), CELLS["lstm"](4, 2)] for _ in range(2)], between))
+    reader = shaken(Reader(*[[CELLS["lstm"](3, 2), CELLS["lstm"](4, 2)] for _ in range(2)], options))
     mask = lengths_to_mask(torch.tensor([3, 1]))
 
     def read() -> tuple[Tensor, ...]:

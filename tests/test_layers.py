@@ -1,9 +1,10 @@
-"""What stands between the layers of a recurrence: dropout that lasts over time, residuals, norms."""
+"""Options of the layers of a recurrence: dropout with one mask for all steps, residual connections, norms."""
 
 # B batch · T length · D width
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,13 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from byhand import lengths_to_mask, same, shaken
-from weft.core.kinds import Batch
+from weft.core.kinds import Batch, Emission
+from weft.core.masks import last_real, reverse_real
 from weft.core.pair import PAD
+from weft.learn.objectives import Ctc
 from weft.nn.assemble import assemble
 from weft.nn.cells import Gru, Recurrence
 from weft.nn.dropout import Dropout, OverTime
 from weft.nn.lstm import Lstm
-from weft.nn.unroll import Between, Reader, Stack, over_time
+from weft.nn.unroll import LayerOptions, Reader, Stack, over_time
 from weft.settings import compose
 
 BATCH = Batch.of([[4, 5, 6, 7], [8, 4], [5]], [[4, 5, 6], [7, 8, 4], [5, 5, 5]])
@@ -141,7 +144,7 @@ def normed(norm: nn.Module, x: Tensor) -> Tensor:
 
 def made_stack(residual: bool, norm: bool) -> Stack:
     cells: list[Recurrence] = [Gru(3, 5), Gru(5, 5), Gru(5, 5)]
-    stack: Stack = shaken(Stack(cells, Between(residual=residual, norm=norm)))
+    stack: Stack = shaken(Stack(cells, LayerOptions(residual=residual, norm=norm)))
     return stack
 
 
@@ -167,7 +170,7 @@ def test_layers_stand_on_each_other_as_the_equations_say(residual: bool, norm: b
 @pytest.mark.parametrize("residual", [True, False])
 def test_a_reader_of_both_directions_joins_them_before_sum_and_norm(residual: bool, norm: bool) -> None:
     cells = [[Lstm(3, 2), Lstm(4, 2)] for _ in range(2)]
-    reader = shaken(Reader(*cells, Between(residual=residual, norm=norm)))
+    reader = shaken(Reader(*cells, LayerOptions(residual=residual, norm=norm)))
     x, lengths = torch.randn(2, 4, 3).double(), [4, 2]
     states, final = reader(x, lengths_to_mask(torch.tensor(lengths)))
     for row, length in enumerate(lengths):
@@ -181,3 +184,42 @@ def test_a_reader_of_both_directions_joins_them_before_sum_and_norm(residual: bo
             up = normed(reader.layers[place].norm, up) if norm else up
             same(final[place][row], (normed(reader.layers[place].norm, last) if norm else last)[0])
         same(states[row, :length], up[0])
+
+
+HOLES = torch.tensor([[0, 1, 0, 1, 1, 0], [1, 0, 0, 0, 0, 1], [1, 1, 1, 1, 1, 1], [1, 1, 0, 0, 0, 0]]).bool()
+
+
+@pytest.mark.parametrize("both_directions", [True, False])
+@pytest.mark.parametrize("cell", [Gru, Lstm])
+def test_a_recurrence_skips_holes_in_the_mask(cell: type[Recurrence], both_directions: bool) -> None:
+    forwards, backwards = ([cell(3, 4), cell(8 if both_directions else 4, 4)] for _ in range(2))
+    reader = shaken(Reader(forwards, backwards if both_directions else [], LayerOptions(residual=True, norm=True)))
+    x = torch.randn(4, 6, 3).double()
+    states, final = reader(x, HOLES)
+    for row, real in enumerate(HOLES):
+        alone, last = reader(x[row : row + 1, real], torch.ones(1, int(real.sum())).bool())
+        same(states[row, real], alone[0])
+        for ours, theirs in zip(final, last, strict=True):
+            same(ours[row], theirs[0])
+
+
+def test_real_positions_are_reversed_around_holes() -> None:
+    x = torch.arange(24).view(4, 6)
+    turned = reverse_real(x, HOLES)
+    for row, real in enumerate(HOLES):
+        assert turned[row, real].tolist() == x[row, real].flip(0).tolist()
+        assert torch.equal(turned[row, ~real], x[row, ~real])
+    assert torch.equal(reverse_real(turned, HOLES), x)
+    assert last_real(x[..., None], HOLES)[:, 0].tolist() == [4, 11, 17, 19]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_ctc_is_summed_over_real_positions_around_holes(smoothing: float) -> None:
+    sources = [[4, 5], [4], [4, 5, 6, 4, 5], [4]]
+    batch, logits = Batch.of(sources, [[5], [4], [5, 6, 4], [5]]), torch.randn(4, 6, 7)
+    compact = torch.zeros_like(logits)
+    for row, real in enumerate(HOLES):
+        compact[row, : int(real.sum())] = logits[row, real]
+    with_holes = replace(batch, source_mask=HOLES)
+    ours, wanted = Ctc(smoothing)(Emission(logits), with_holes), Ctc(smoothing)(Emission(compact), batch)
+    torch.testing.assert_close((ours.total, ours.count), (wanted.total, wanted.count))

@@ -1,4 +1,4 @@
-"""Packed matrices say what plain ones say, and the model stays what it was."""
+"""A packed model gives the outputs of the plain one, and can be unpacked."""
 
 from __future__ import annotations
 
@@ -29,65 +29,65 @@ def batch(rows: int) -> Batch:
 
 @needs
 @pytest.mark.parametrize("rows", [1, 3, 64])
-def test_it_says_the_same(rows: int) -> None:
-    made = model()
+def test_a_packed_model_gives_the_same_output(rows: int) -> None:
+    packable = model()
     with torch.inference_mode():
-        plain = made(batch(rows)).logits
-        packed.pack(made)
-        assert isinstance(made.head.product, packed.Packed)
-        assert torch.allclose(made(batch(rows)).logits, plain, atol=1e-4)
+        plain = packable(batch(rows)).logits
+        packed.pack(packable)
+        assert isinstance(packable.head.product, packed.Packed)
+        assert torch.allclose(packable(batch(rows)).logits, plain, atol=1e-4)
 
 
 @needs
-def test_its_weights_can_still_be_read_and_learned_from() -> None:
-    plain, made = model(), model()
-    packed.pack(made)
-    assert plain.state_dict().keys() == made.state_dict().keys()
-    for each in (plain, made):
+def test_the_weights_of_a_packed_model_can_be_read_and_get_gradients() -> None:
+    plain, packable = model(), model()
+    packed.pack(packable)
+    assert plain.state_dict().keys() == packable.state_dict().keys()
+    for each in (plain, packable):
         each(batch(2)).logits.sum().backward()
-    for (name, wanted), parameter in zip(plain.named_parameters(), made.parameters(), strict=True):
+    for (name, wanted), parameter in zip(plain.named_parameters(), packable.parameters(), strict=True):
         assert torch.equal(parameter, wanted), name
         torch.testing.assert_close(parameter.grad, wanted.grad, atol=1e-3, rtol=1e-3, msg=name)
 
 
 @needs
-def test_unpacked_it_says_what_its_weights_say_now() -> None:
-    made = model()
+def test_an_unpacked_model_uses_its_present_weights() -> None:
+    packable = model()
     with torch.inference_mode():
-        with packed.packed(made):
-            before = made(batch(3)).logits
-            assert made.decoder.packed is not None
-        assert made.decoder.packed is None
-        assert not any(isinstance(module.__dict__.get("forward"), packed.Packed) for module in made.modules())
-        for parameter in made.parameters():
+        with packed.packed(packable):
+            before = packable(batch(3)).logits
+            assert packable.decoder.packed is not None
+        assert packable.decoder.packed is None
+        assert not any(isinstance(module.__dict__.get("forward"), packed.Packed) for module in packable.modules())
+        for parameter in packable.parameters():
             parameter.mul_(1.5)
-        plain = made(batch(3)).logits
+        plain = packable(batch(3)).logits
         assert not torch.allclose(plain, before)
-        with packed.packed(made):
-            assert torch.allclose(made(batch(3)).logits, plain, atol=1e-3)
+        with packed.packed(packable):
+            assert torch.allclose(packable(batch(3)).logits, plain, atol=1e-3)
 
 
 @needs
-def test_what_is_packed_already_stays_so() -> None:
-    made = model()
-    packed.pack(made)
-    with packed.packed(made):
+def test_a_model_that_is_packed_already_stays_packed() -> None:
+    packable = model()
+    packed.pack(packable)
+    with packed.packed(packable):
         pass
-    assert made.decoder.packed is not None
-    assert isinstance(made.head.product, packed.Packed)
+    assert packable.decoder.packed is not None
+    assert isinstance(packable.head.product, packed.Packed)
 
 
 @needs
-def test_what_panels_are_not_made_for_is_computed_as_ever() -> None:
+def test_what_panels_do_not_support_runs_in_plain_torch() -> None:
     layer = nn.Linear(8, 16)
-    one = packed.Packed(native.decoding(), layer.weight, layer.bias)
+    panels = packed.Packed(native.decoding(), layer.weight, layer.bias)
     x = torch.randn(3, 8)
-    assert torch.allclose(one(x), layer(x))
+    assert torch.allclose(panels(x), layer(x))
     with torch.inference_mode(), pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        one(x[:, :6])
+        panels(x[:, :6])
 
 
-def test_small_matrices_and_plain_torch_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_matrices_are_not_packed_nor_any_without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     small = assemble(compose(("flag", {})).spec, 20, 20)
     packed.pack(small)
     assert not isinstance(small.head.product, packed.Packed)

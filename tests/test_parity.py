@@ -36,7 +36,7 @@ from weft.nn.heads import Copy, copied_as
 from weft.nn.lstm import Lstm, LstmB
 from weft.nn.multihead import MultiHead
 from weft.nn.positions import NoPositions
-from weft.nn.unroll import Between, Reader, over_time
+from weft.nn.unroll import LayerOptions, Reader, over_time
 from weft.settings import compose
 
 State = tuple[Tensor, ...]
@@ -96,7 +96,7 @@ def test_lstm_step_by_step_equals_torch() -> None:
 
 def test_lstm_in_both_directions_and_two_layers_equals_torch_on_packed_rows() -> None:
     ahead, back = ([Lstm(5, 6), Lstm(12, 6)] for _ in range(2))
-    reader, theirs = shaken(Reader(ahead, back, Between())), nn.LSTM(5, 6, 2, batch_first=True, bidirectional=True)
+    reader, theirs = shaken(Reader(ahead, back, LayerOptions())), nn.LSTM(5, 6, 2, batch_first=True, bidirectional=True)
     weights = {}
     for layer in range(2):
         weights |= torch_names(ahead[layer], f"_l{layer}") | torch_names(back[layer], f"_l{layer}_reverse")

@@ -1,4 +1,4 @@
-"""The compiled passes over values against plain torch: cross-entropy with its gradient, dropout, a step of an LSTM."""
+"""The compiled passes over values equal plain torch: cross-entropy with its gradient, dropout, a step of an LSTM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def batch_of(rows: int, longest: int, symbols: int) -> Batch:
     return Batch.of([[5, 6]] * rows, targets)
 
 
-def plainly(logits: Tensor, batch: Batch, smoothing: float) -> Tensor:
+def torchs_loss(logits: Tensor, batch: Batch, smoothing: float) -> Tensor:
     flat, wanted = logits.flatten(0, 1).float(), batch.wanted.flatten()
     return cross_entropy(flat, wanted, ignore_index=PAD, reduction="sum", label_smoothing=smoothing)
 
@@ -36,13 +36,13 @@ def plainly(logits: Tensor, batch: Batch, smoothing: float) -> Tensor:
 @each_format
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(("rows", "longest", "symbols", "spread"), [(1, 1, 5, 1), (6, 9, 37, 3), (40, 12, 301, 30)])
-def test_cross_entropy_and_its_gradient_are_torchs(
+def test_cross_entropy_and_its_gradient_equal_torchs(
     format: torch.dtype, smoothing: float, rows: int, longest: int, symbols: int, spread: float
 ) -> None:
     batch = batch_of(rows, longest, symbols)
     torch.manual_seed(1)
     logits = (spread * torch.randn(*batch.wanted.shape, symbols)).to(format).requires_grad_()
-    ours, wanted = CrossEntropy(smoothing)(Emission(logits), batch).total, plainly(logits, batch, smoothing)
+    ours, wanted = CrossEntropy(smoothing)(Emission(logits), batch).total, torchs_loss(logits, batch, smoothing)
     torch.testing.assert_close(ours, wanted, rtol=1e-5, atol=1e-4)
     (of_ours,), (of_wanted,) = (torch.autograd.grad(loss / 3, logits) for loss in (ours, wanted))
     coarse = format == torch.bfloat16
@@ -52,7 +52,7 @@ def test_cross_entropy_and_its_gradient_are_torchs(
 
 @each_format
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_dropout_drops_its_share_and_the_gradient_like_the_values(p: float, format: torch.dtype) -> None:
+def test_dropout_drops_its_share_and_the_same_values_of_the_gradient(p: float, format: torch.dtype) -> None:
     torch.manual_seed(2)
     x = torch.full((400, 250), 2.0, dtype=format, requires_grad=True)
     y = Dropout(p)(x)
@@ -63,7 +63,7 @@ def test_dropout_drops_its_share_and_the_gradient_like_the_values(p: float, form
     assert torch.equal(gradient * 2, y)
 
 
-def test_what_is_dropped_is_independent_of_place_and_call() -> None:
+def test_dropout_masks_are_independent_of_position_and_call() -> None:
     torch.manual_seed(3)
     one, other = (((Dropout(0.5)(torch.ones(1000, 500)) != 0).double() - 0.5) for _ in range(2))
     for first, second in ((one, other), (one[1:], one[:-1]), (one[:, 1:], one[:, :-1]), (one[:, 256:], one[:, :244])):
@@ -71,33 +71,33 @@ def test_what_is_dropped_is_independent_of_place_and_call() -> None:
     assert float(one.mean(0).std()) == pytest.approx(0.5 / 1000**0.5, rel=0.15)
 
 
-def test_the_state_of_torchs_draws_decides_what_is_dropped() -> None:
-    found = []
+def test_torchs_random_state_decides_what_is_dropped() -> None:
+    results = []
     for seed in (4, 4, 5):
         torch.manual_seed(seed)
-        found.append(Dropout(0.5)(torch.ones(64, 64)))
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
+        results.append(Dropout(0.5)(torch.ones(64, 64)))
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
 
 
-def test_threads_change_nothing() -> None:
-    before, found = torch.get_num_threads(), []
+def test_the_number_of_threads_does_not_change_the_result() -> None:
+    before, results = torch.get_num_threads(), []
     logits, wanted = torch.randn(300, 701).bfloat16(), torch.randint(1, 701, (300,))
     compiled = native.pointwise()
     assert compiled is not None
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            found.append(
+            results.append(
                 (*compiled.cross_entropy(logits, wanted, PAD, 0.1), compiled.dropout(logits, 0.3, 77, logits.dtype))
             )
     finally:
         torch.set_num_threads(before)
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
 
 
 @each_format
-def test_a_sum_with_what_is_dropped_is_made_at_once(format: torch.dtype) -> None:
+def test_dropout_added_to_a_residual_equals_their_sum(format: torch.dtype) -> None:
     rest, x = torch.randn(40, 60, requires_grad=True), torch.randn(40, 60).to(format).requires_grad_()
     drop = Dropout(0.4)
     torch.manual_seed(6)
@@ -111,20 +111,20 @@ def test_a_sum_with_what_is_dropped_is_made_at_once(format: torch.dtype) -> None
         torch.testing.assert_close(one, other, rtol=0.01, atol=1e-6)
 
 
-def test_what_stands_apart_in_memory_is_dropped_too() -> None:
+def test_dropout_of_a_transposed_tensor_and_its_gradient_agree() -> None:
     x = torch.ones(64, 32).t().requires_grad_()
     y = Dropout(0.5)(x)
     assert torch.equal(torch.autograd.grad(y.sum(), x)[0], y)
 
 
-def test_it_can_be_turned_off() -> None:
-    asked = "import os; os.environ['WEFT_NATIVE'] = '0'; from weft.core import native; print(native.pointwise())"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+def test_weft_native_0_turns_it_off() -> None:
+    code = "import os; os.environ['WEFT_NATIVE'] = '0'; from weft.core import native; print(native.pointwise())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"
 
 
 @pytest.mark.parametrize(("rows", "symbols"), [(1, 1), (3, 77), (200, 1001)])
-def test_log_softmax_is_torchs_and_in_its_place(rows: int, symbols: int) -> None:
+def test_log_softmax_equals_torchs_and_is_in_place(rows: int, symbols: int) -> None:
     compiled = native.pointwise()
     assert compiled is not None
     torch.manual_seed(rows)
@@ -135,41 +135,41 @@ def test_log_softmax_is_torchs_and_in_its_place(rows: int, symbols: int) -> None
 
 
 @pytest.mark.parametrize(("lines", "width", "symbols", "count"), [(1, 1, 5, 1), (4, 3, 9, 6), (40, 5, 1000, 10)])
-def test_the_best_of_each_line_are_those_of_topk(lines: int, width: int, symbols: int, count: int) -> None:
+def test_the_largest_sums_of_each_line_are_those_of_topk(lines: int, width: int, symbols: int, count: int) -> None:
     compiled, end, first = native.pointwise(), 3, 4
     assert compiled is not None
     torch.manual_seed(lines)
-    total, said = torch.randn(lines, width), torch.randn(lines * width, symbols)
+    scores, log_probs = torch.randn(lines, width), torch.randn(lines * width, symbols)
     if width > 1:
-        total[0, 1] = -torch.inf  # a placeholder
-    best, places = compiled.top_sums(total, said, end, first, count)
-    allowed = said.clone()
+        scores[0, 1] = -torch.inf  # a placeholder
+    best, indices = compiled.top_sums(scores, log_probs, end, first, count)
+    allowed = log_probs.clone()
     allowed[:, :end] = -torch.inf
-    wanted = (total[..., None] + allowed.view(lines, width, symbols)).flatten(1).topk(count)
-    torch.testing.assert_close((best, places), (wanted.values, wanted.indices), rtol=0, atol=0)
+    wanted = (scores[..., None] + allowed.view(lines, width, symbols)).flatten(1).topk(count)
+    torch.testing.assert_close((best, indices), (wanted.values, wanted.indices), rtol=0, atol=0)
 
 
-def test_where_fewer_may_be_said_than_are_wanted_the_rest_is_never_said() -> None:
+def test_missing_sums_are_minus_infinity_where_too_few_symbols_are_allowed() -> None:
     compiled = native.pointwise()
     assert compiled is not None
-    best, places = compiled.top_sums(torch.zeros(1, 1), torch.tensor([[9.0, 8, 7, 1, 6, 2]]), 3, 5, 4)
+    best, indices = compiled.top_sums(torch.zeros(1, 1), torch.tensor([[9.0, 8, 7, 1, 6, 2]]), 3, 5, 4)
     assert best.tolist() == [[2.0, 1.0, -torch.inf, -torch.inf]]
-    assert places[0, :2].tolist() == [5, 3]
+    assert indices[0, :2].tolist() == [5, 3]
 
 
 @pytest.mark.parametrize(("lines", "queries", "keys", "width"), [(1, 1, 1, 1), (2, 5, 7, 33), (9, 3, 20, 512)])
-def test_additive_scores_are_torchs(lines: int, queries: int, keys: int, width: int) -> None:
+def test_additive_scores_equal_torchs(lines: int, queries: int, keys: int, width: int) -> None:
     compiled = native.pointwise()
     assert compiled is not None
     torch.manual_seed(lines)
-    asked, known, weight = torch.randn(queries, lines, width), torch.randn(lines, keys, width), torch.randn(width)
-    asked = asked.transpose(0, 1)
-    wanted = torch.tanh(asked[:, :, None] + known[:, None]) @ weight
-    torch.testing.assert_close(compiled.additive_scores(asked, known, weight), wanted, rtol=1e-5, atol=1e-4)
+    query, key, weight = torch.randn(queries, lines, width), torch.randn(lines, keys, width), torch.randn(width)
+    query = query.transpose(0, 1)
+    wanted = torch.tanh(query[:, :, None] + key[:, None]) @ weight
+    torch.testing.assert_close(compiled.additive_scores(query, key, weight), wanted, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize(("rows", "width"), [(1, 3), (5, 64), (200, 130)])
-def test_a_step_of_an_lstm_is_that_of_plain_torch(rows: int, width: int) -> None:
+def test_a_step_of_an_lstm_equals_plain_torch(rows: int, width: int) -> None:
     torch.manual_seed(6)
     cell = Lstm(7, width)
     x, state = 4 * torch.randn(rows, 7), (torch.randn(rows, width), 3 * torch.randn(rows, width))

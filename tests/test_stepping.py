@@ -1,4 +1,4 @@
-"""A decoder's step in one call of compiled code is the step in plain torch, whatever was selected before."""
+"""A decoder step in one call of compiled code equals the step in plain torch, whatever was selected before."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def decoder(positions: str = "sinusoid", norm: str = "pre", **more: Any) -> Tran
     for parameter in model.parameters():  # also what begins at zero
         torch.nn.init.normal_(parameter, std=0.3)
     pack(model)
-    made: Any = model.decoder
-    assert isinstance(made, TransformerDecoder)
-    return made
+    stepper: Any = model.decoder
+    assert isinstance(stepper, TransformerDecoder)
+    return stepper
 
 
 def memory(width: int = 24, lines: list[list[int]] = LINES) -> Memory:
@@ -53,85 +53,87 @@ def memory(width: int = 24, lines: list[list[int]] = LINES) -> Memory:
 
 
 @torch.inference_mode()
-def said(made: TransformerDecoder, selections: list[list[int] | None], read: Memory) -> list[Tensor]:
-    """What is said by every step, between which some hypotheses are selected."""
-    state, found, count = made.start(read), [], len(read.mask)
-    for place, rows in enumerate(selections):
+def outputs_of(stepper: TransformerDecoder, selections: list[list[int] | None], source: Memory) -> list[Tensor]:
+    """Return the output of every step; before a step, the hypotheses of its selection are selected."""
+    state, outputs, count = stepper.start(source), [], len(source.mask)
+    for position, rows in enumerate(selections):
         if rows is not None:
             state, count = state.select(torch.tensor(rows)), len(rows)
-        y = torch.arange(count) % (SYMBOLS - 6) + 4 + place % 3
-        out, state = made.step(y, state)
-        found.append(out)
-    return found
+        y = torch.arange(count) % (SYMBOLS - 6) + 4 + position % 3
+        out, state = stepper.step(y, state)
+        outputs.append(out)
+    return outputs
 
 
-def both(made: TransformerDecoder, selections: list[list[int] | None], read: Memory | None = None) -> None:
-    read = memory(made.width) if read is None else read
-    assert made.packed is not None
-    packed, made.packed = made.packed, None
-    plain = said(made, selections, read)
-    made.packed = packed
-    torch.testing.assert_close(said(made, selections, read), plain, atol=1e-5, rtol=1e-4)
+def check_against_torch(
+    stepper: TransformerDecoder, selections: list[list[int] | None], source: Memory | None = None
+) -> None:
+    source = memory(stepper.width) if source is None else source
+    assert stepper.packed is not None
+    packed, stepper.packed = stepper.packed, None
+    plain = outputs_of(stepper, selections, source)
+    stepper.packed = packed
+    torch.testing.assert_close(outputs_of(stepper, selections, source), plain, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_it_says_the_same_with_every_scheme_of_positions(positions: str, norm: str) -> None:
-    both(decoder(positions, norm), [None, [0, 0, 1, 1, 2, 2], [1, 0, 3, 2, 5, 4], None, [2, 2, 5, 4]])
+def test_outputs_are_equal_with_every_position_scheme(positions: str, norm: str) -> None:
+    check_against_torch(decoder(positions, norm), [None, [0, 0, 1, 1, 2, 2], [1, 0, 3, 2, 5, 4], None, [2, 2, 5, 4]])
 
 
-def test_many_rows_are_shared_among_threads_and_so_are_the_outputs_of_few(threads: int) -> None:
+def test_outputs_are_equal_with_many_rows_and_with_few(threads: int) -> None:
     many = [row for row in range(3) for _ in range(9)]
-    both(decoder(), [None, many, [*range(26, -1, -1)], None, [0, 4, 8], None])
+    check_against_torch(decoder(), [None, many, [*range(26, -1, -1)], None, [0, 4, 8], None])
 
 
-def test_more_places_than_there_is_room_for_at_first() -> None:
-    both(decoder(), [None, [0, 0, 1, 1, 2, 2], *([[1, 1, 3, 2, 4, 5]] * 20)])
+def test_the_cache_can_outgrow_its_first_capacity() -> None:
+    check_against_torch(decoder(), [None, [0, 0, 1, 1, 2, 2], *([[1, 1, 3, 2, 4, 5]] * 20)])
 
 
 @torch.inference_mode()
-def test_who_goes_on_from_the_same_state_twice_gets_the_same_twice() -> None:
-    made, y = decoder(), torch.tensor([5, 6, 7])
-    _, state = made.step(y, made.start(memory()))
+def test_two_steps_from_the_same_state_do_not_disturb_each_other() -> None:
+    stepper, y = decoder(), torch.tensor([5, 6, 7])
+    _, state = stepper.step(y, stepper.start(memory()))
     state = state.select(torch.tensor([2, 0, 1]))
-    first, one = made.step(y, state)
-    second, other = made.step(y + 3, state)
-    again, _ = made.step(y, state)
+    first, one = stepper.step(y, state)
+    second, other = stepper.step(y + 3, state)
+    again, _ = stepper.step(y, state)
     assert torch.equal(first, again)
     assert not torch.equal(first, second)
-    after = [made.step(y, made.step(y, going)[1])[0] for going in (one, other)]
-    assert torch.equal(after[0], made.step(y, made.step(y, made.step(y, state)[1])[1])[0])
+    after = [stepper.step(y, stepper.step(y, state_after)[1])[0] for state_after in (one, other)]
+    assert torch.equal(after[0], stepper.step(y, stepper.step(y, stepper.step(y, state)[1])[1])[0])
     assert not torch.equal(after[0], after[1])
 
 
-def test_a_row_is_the_same_whatever_stands_beside_it(threads: int) -> None:
-    made, many = decoder(), [row for row in range(3) for _ in range(9)]
-    alone, beside = (said(made, [rows, None, None], memory()) for rows in ([0], many))
+def test_a_row_does_not_depend_on_the_other_rows(threads: int) -> None:
+    stepper, many = decoder(), [row for row in range(3) for _ in range(9)]
+    alone, beside = (outputs_of(stepper, [rows, None, None], memory()) for rows in ([0], many))
     assert all(torch.equal(one[0], other[0]) for one, other in zip(alone, beside, strict=True))
 
 
-def test_sources_of_which_a_part_was_read(threads: int) -> None:
+def test_a_memory_that_is_a_slice_of_another_is_read_correctly(threads: int) -> None:
     whole = memory(lines=[[4, *line] for line in LINES])
     part = Memory(whole.states[:, 1:], whole.mask[:, 1:], whole.final, whole.source)
-    both(decoder(), [None, [0, 0, 2, 2], None], part)
+    check_against_torch(decoder(), [None, [0, 0, 2, 2], None], part)
 
 
 @torch.inference_mode()
-def test_what_is_traced_runs_in_the_open() -> None:
-    made = decoder()
+def test_a_traced_step_notes_its_attention_weights() -> None:
+    stepper = decoder()
     with trace() as seen:
-        made.step(torch.tensor([5, 6, 7]), made.start(memory()))
+        stepper.step(torch.tensor([5, 6, 7]), stepper.start(memory()))
     assert len(seen["decode.cross"]) == 2
 
 
-def test_other_scores_have_no_compiled_step() -> None:
+def test_a_decoder_with_another_score_is_not_packed() -> None:
     assert decoder(attention={"score": "additive"}).packed is None
 
 
 @pytest.mark.parametrize("lanes", [8, 16])
 @pytest.mark.parametrize("rows", [1, 2, 5, 6, 7, 31, 100])
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (7, 16), (33, 40), (64, 250)])
-def test_a_product_with_panels_is_the_product(threads: int, rows: int, inputs: int, outputs: int, lanes: int) -> None:
+def test_a_product_with_panels_equals_torchs(threads: int, rows: int, inputs: int, outputs: int, lanes: int) -> None:
     compiled = native.decoding()
     assert compiled is not None
     before, compiled.lanes = compiled.lanes, lanes
@@ -159,20 +161,20 @@ def random_blocks(width: int, inner: int, count: int) -> Blocks:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("rows", [1, 5, 8, 64, 130])
-def test_threads_do_not_touch_each_others_rows(rows: int) -> None:
-    compiled, width, places = native.decoding(), 128, 9
+def test_two_threads_compute_what_one_computes(rows: int) -> None:
+    compiled, width, capacity = native.decoding(), 128, 9
     assert compiled is not None
     torch.manual_seed(rows)
     blocks, before = random_blocks(width, 512, 3), torch.get_num_threads()
     source = [(torch.randn(rows, 4, 7, width // 4), torch.randn(rows, 4, 7, width // 4)) for _ in range(3)]
-    for length in (1, 2, places) * 4:
-        origin = torch.cat([torch.randint(rows, (length - 1, rows)), torch.arange(rows)[None]])
-        room, x, found = torch.randn(places, rows, 3 * 2 * width), torch.randn(rows, width), []
+    for length in (1, 2, capacity) * 4:
+        row_of = torch.cat([torch.randint(rows, (length - 1, rows)), torch.arange(rows)[None]])
+        cache, x, results = torch.randn(capacity, rows, 3 * 2 * width), torch.randn(rows, width), []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            own = room.clone()
+            copy = cache.clone()
             mask = torch.ones(rows, 1, 1, 7, dtype=torch.bool)
-            found += [compiled.step(x, blocks, StepInputs(source, mask, None, 1, own, length, origin)), own]
+            results += [compiled.step(x, blocks, StepInputs(source, mask, None, 1, copy, length, row_of)), copy]
         torch.set_num_threads(before)
-        assert torch.equal(found[0], found[2])
-        assert torch.equal(found[1], found[3])
+        assert torch.equal(results[0], results[2])
+        assert torch.equal(results[1], results[3])

@@ -28,14 +28,33 @@ def biased(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
 
 
 def last_real(states: Tensor, mask: Tensor) -> Tensor:
-    """The state at each row's last real place: (B, S, D), (B, S) → (B, D)."""
-    last = mask.sum(1).clamp(min=1) - 1
+    """Return the state at the last real position of each row: (B, S, D), (B, S) → (B, D)."""
+    positions = torch.arange(mask.shape[1], device=mask.device)
+    last = (positions * mask).amax(1)
     return states[torch.arange(states.shape[0], device=states.device), last]
 
 
+def real_first(mask: Tensor) -> Tensor | None:
+    """Return the order (B, S) that moves the real positions of each row to its start; None where they are there."""
+    if not bool((mask[:, 1:] > mask[:, :-1]).any()):
+        return None
+    return mask.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+
+
+def reorder(x: Tensor, order: Tensor) -> Tensor:
+    """Return the positions of each row (B, S, …) in another order (B, S)."""
+    return x.gather(1, order.view(*order.shape, *[1] * (x.dim() - 2)).expand(x.shape))
+
+
+def reverse_start(x: Tensor, lengths: Tensor) -> Tensor:
+    """Reverse the first positions of each row, as many as `lengths` (B, 1) says. Its own inverse. (B, S, …)"""
+    positions = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+    return reorder(x, torch.where(positions < lengths, lengths - 1 - positions, positions))
+
+
 def reverse_real(x: Tensor, mask: Tensor) -> Tensor:
-    """Each row's real places in reverse order, padding left where it is. Its own inverse. (B, S, …)."""
-    lengths = mask.sum(1, keepdim=True)  # (B, 1)
-    places = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
-    index = torch.where(places < lengths, lengths - 1 - places, places)  # (B, S)
-    return x.gather(1, index.view(*index.shape, *[1] * (x.dim() - 2)).expand(x.shape))
+    """Reverse the real positions of each row, and leave the others where they are. Its own inverse. (B, S, …)"""
+    order, lengths = real_first(mask), mask.sum(1, keepdim=True)
+    if order is None:
+        return reverse_start(x, lengths)
+    return reorder(reverse_start(reorder(x, order), lengths), order.argsort(1))

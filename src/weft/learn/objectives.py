@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy, ctc_loss
 
 from weft.core import native
 from weft.core.kinds import Batch, Emission, Loss
+from weft.core.masks import real_first, reorder
 from weft.core.pair import PAD
 
 
@@ -61,24 +62,32 @@ class Ctc:
     smoothing: float = 0.0
 
     def __call__(self, emission: Emission, batch: Batch) -> Loss:
-        log_probs = emission.log_probs  # (B, S, V)
-        places, symbols = batch.source_mask.sum(1), batch.target_mask.sum(1) - 1  # without END
+        log_probs, mask = _real_first(emission, batch)  # (B, S, V), (B, S)
+        places, symbols = mask.sum(1), batch.target_mask.sum(1) - 1  # without END
         total = ctc_loss(
             log_probs.transpose(0, 1), batch.wanted, places, symbols, blank=PAD, reduction="sum", zero_infinity=True
         )
         doubled = (batch.wanted[:, 1:] == batch.wanted[:, :-1]) & batch.target_mask[:, 1:]  # a blank goes between
         fits = (symbols + doubled.sum(1) <= places)[:, None]  # (B, 1)
         if self.smoothing:
-            spread = -(log_probs.mean(-1) * (batch.source_mask & fits)).sum()
+            spread = -(log_probs.mean(-1) * (mask & fits)).sum()
             total = torch.lerp(total, spread, self.smoothing)
         return Loss(total, (batch.target_mask & fits).sum())
 
 
 def ctc_log_probs(emission: Emission, batch: Batch) -> Tensor:
     """Return log Σ p(alignment) of each target (B,); −∞ for one that needs more positions than its source has."""
-    places, symbols = batch.source_mask.sum(1), batch.target_mask.sum(1) - 1  # without END
-    log_probs = emission.log_probs.transpose(0, 1)  # (S, B, V)
-    return -ctc_loss(log_probs, batch.wanted, places, symbols, blank=PAD, reduction="none")
+    log_probs, mask = _real_first(emission, batch)
+    places, symbols = mask.sum(1), batch.target_mask.sum(1) - 1  # without END
+    return -ctc_loss(log_probs.transpose(0, 1), batch.wanted, places, symbols, blank=PAD, reduction="none")
+
+
+def _real_first(emission: Emission, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities (B, S, V) and mask (B, S) with the real positions of each source at its start."""
+    order = real_first(batch.source_mask)
+    if order is None:
+        return emission.log_probs, batch.source_mask
+    return reorder(emission.log_probs, order), reorder(batch.source_mask, order)
 
 
 OBJECTIVES: dict[str, type[CrossEntropy] | type[Ctc]] = {"cross-entropy": CrossEntropy, "ctc": Ctc}

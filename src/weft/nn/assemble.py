@@ -32,7 +32,7 @@ from weft.nn.positions import (
     SinusoidConcat,
 )
 from weft.nn.scores import Additive, Bilinear, Concat, Cosine, Dot, Rbf, Scaled, Score
-from weft.nn.unroll import Between, Reader, Stack
+from weft.nn.unroll import LayerOptions, Reader, Stack
 from weft.nn.weighers import Weigher, exact, kernel, nearest, softmax, sparsemax, straight_through
 from weft.spec import NoDecoder, Spec
 from weft.spec import RecurrentDecoder as RecurrentDecoderSpec
@@ -114,35 +114,35 @@ def _encoder(spec: Spec, table: nn.Embedding) -> RecurrentEncoder | TransformerE
     return _transformer_encoder(spec, spec.encoder, table)
 
 
-def _between(spec: Spec, part: RecurrentEncoderSpec | RecurrentDecoderSpec) -> Between:
-    return Between(spec.train.dropout, part.variational, part.residual, part.layer_norm)
+def _layer_options(spec: Spec, part: RecurrentEncoderSpec | RecurrentDecoderSpec) -> LayerOptions:
+    return LayerOptions(spec.train.dropout, part.variational, part.residual, part.layer_norm)
 
 
-def _recurrent_embed(spec: Spec, table: nn.Embedding, between: Between, noise: float = 0.0) -> Embed:
+def _recurrent_embed(spec: Spec, table: nn.Embedding, options: LayerOptions, noise: float = 0.0) -> Embed:
     """Schemes that act within attention have no effect on a recurrence."""
     scheme = POSITIONS[spec.embed.positions]
     positions = NoPositions() if scheme.in_attention else scheme(spec.embed.width)
-    return Embed(table, spec.embed.width, positions, between.make_dropout(), noise)
+    return Embed(table, spec.embed.width, positions, options.make_dropout(), noise)
 
 
 def _recurrent_encoder(spec: Spec, part: RecurrentEncoderSpec, table: nn.Embedding) -> RecurrentEncoder:
-    both, between = part.directions == "both", _between(spec, part)
+    both, options = part.directions == "both", _layer_options(spec, part)
     width = part.width // 2 if both else part.width
 
     def cells() -> list[Recurrence]:
         inputs = [spec.embed.width] + [part.width] * (part.layers - 1)
         return [CELLS[part.cell](i, width) for i in inputs]
 
-    reader = Reader(cells(), cells() if both else [], between)
-    embed = _recurrent_embed(spec, table, between)
-    return RecurrentEncoder(embed, reader, part.width, part.reverse, between.make_dropout())
+    reader = Reader(cells(), cells() if both else [], options)
+    embed = _recurrent_embed(spec, table, options)
+    return RecurrentEncoder(embed, reader, part.width, part.reverse, options.make_dropout())
 
 
 def _transformer_embed(spec: Spec, part: TransformerEncoderSpec | TransformerDecoderSpec, table: nn.Embedding) -> Embed:
     ahead = isinstance(part, TransformerEncoderSpec)  # only an encoder sees later positions
     positions = POSITIONS[spec.embed.positions](part.width, part.heads, ahead)
     noise = 0.0 if ahead else spec.feeding.noise
-    return Embed(table, part.width, positions, Between(spec.train.dropout).make_dropout(), noise)
+    return Embed(table, part.width, positions, LayerOptions(spec.train.dropout).make_dropout(), noise)
 
 
 def _heads(part: TransformerEncoderSpec | TransformerDecoderSpec, memory_width: int) -> MultiHead:
@@ -183,20 +183,20 @@ def _attention(part: RecurrentDecoderSpec, memory_width: int) -> Attention | Non
 
 
 def _recurrent_decoder(spec: Spec, part: RecurrentDecoderSpec, table: nn.Embedding) -> RecurrentDecoder:
-    look, between = part.attention, _between(spec, part)
+    look, options = part.attention, _layer_options(spec, part)
     every = spec.bridge.give == "every"
     attention = _attention(part, spec.encoder.width)
     fed = attention.width if attention is not None and look.feed else 0
     inputs = [spec.embed.width + (part.width if every else 0) + fed] + [part.width] * (part.layers - 1)
     return RecurrentDecoder(
-        embed=_recurrent_embed(spec, table, between, spec.feeding.noise),
-        stack=Stack([CELLS[part.cell](i, part.width) for i in inputs], between),
+        embed=_recurrent_embed(spec, table, options, spec.feeding.noise),
+        stack=Stack([CELLS[part.cell](i, part.width) for i in inputs], options),
         width=part.width,
         attention=attention,
         join=None if attention is None else JOINS[look.join](part.width, attention.width),
         looking=AttentionUse(look.feed, look.query == "before"),
         every=every,
-        dropout=between.make_dropout(),
+        dropout=options.make_dropout(),
     )
 
 

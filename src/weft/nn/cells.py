@@ -1,8 +1,8 @@
-"""Recurrences: the equations of DESIGN §6 and nothing else. Time, layers, direction and padding belong to `unroll`.
+"""Recurrent cells: the equations of DESIGN §7 and nothing else. Time, layers, direction and padding are in `unroll`.
 
-Each cell splits its equations in two: `inputs(x)`, what x alone decides (computed for all steps at once), and
+Each cell splits its equations in two: `inputs(x)`, which depends on x alone (computed for all steps at once), and
 `step(inputs, state)`, the rest. `fused()` names its matrices for the compiled code, which computes the same equations.
-φ = tanh, σ = logistic, ∘ elementwise, h' the state before.
+φ = tanh, σ = logistic, ∘ elementwise, h' the previous state.
 """
 
 # B batch · I input width · D width
@@ -17,7 +17,7 @@ from weft.nn.fused import FusedCell
 
 
 class Recurrence(nn.Module):
-    """What the cells share: a width, a start of zeros, and the joining of the two halves."""
+    """The base class of all cells: a width, a first state of zeros, and a step made of the two parts."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Elman(Recurrence):
 class ElmanSigmoid(Elman):
     """h = σ(W x + U h' + b)
 
-    It begins as the cell with φ does, of which 2h − 1 would be the state: σ is flatter than φ, and never below 0.
+    It is initialised so that 2h − 1 equals the state of the cell with φ: σ is flatter than φ, and never below 0.
     """
 
     compiled = "elman-sigmoid"
@@ -92,7 +92,7 @@ class ElmanSigmoid(Elman):
 class Gru(Recurrence):
     """z,r = σ(W x + U h' + b); h = (1−z)∘h' + z∘φ(W x + U (r∘h') + b)   (Cho 2014)
 
-    The reset gate acts before the matrix; torch.nn.GRU lets it act after.
+    The reset gate acts before the matrix product; in torch.nn.GRU it acts after it.
     """
 
     def __init__(self, inputs: int, width: int) -> None:
@@ -117,12 +117,12 @@ class Gru(Recurrence):
 
 
 class GruAfter(Recurrence):
-    """z,r = σ(W x + U h' + b); h = z∘h' + (1−z)∘φ(W x + b + r∘(U h' + c))   (as torch.nn.GRU has it)
+    """z,r = σ(W x + U h' + b); h = z∘h' + (1−z)∘φ(W x + b + r∘(U h' + c))   (as in torch.nn.GRU)
 
-    The gates stand in torch's order r, z, candidate, so that the weights fit torch.nn.GRU.
+    The gates are in torch's order r, z, candidate, so that the weights fit torch.nn.GRU.
     """
 
-    faster = False  # torch's kernel, than the compiled code
+    faster = False  # whether torch's kernel is faster than Weft's compiled code
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__(width)
@@ -143,7 +143,7 @@ class GruAfter(Recurrence):
         return h, (h,)
 
     def sequence(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """All steps at once by torch's kernel: (B, T, I) → (B, T, D) and the state after the last place."""
+        """Compute all steps by torch's kernel: (B, T, I) → (B, T, D) and the state after the last step."""
         inside = torch.cat([torch.zeros_like(self.bias), torch.zeros_like(self.bias), self.bias])
         weights = [self.input.weight, self.hidden.weight, self.input.bias, inside]
         out, h = torch.gru(x, state[0][None].contiguous(), weights, True, 1, 0.0, self.training, False, True)
@@ -201,7 +201,7 @@ class Mut2(Recurrence):
         return h, (h,)
 
     def fused(self) -> FusedCell:
-        """As a gru whose reset gate takes x itself."""
+        """Return it as a gru whose reset gate adds x itself."""
         (of_z, of_new), (z, new) = self.input.weight.chunk(2), self.input.bias.chunk(2)
         weight = torch.cat([of_z, matrix_of(self.direct, self.width), of_new])
         return FusedCell("gru", weight, torch.cat([z, self.bias, new]), self.gates.weight, self.candidate.weight)
@@ -224,32 +224,32 @@ class Mut3(Gru):
 
 
 def blend(old: Tensor, new: Tensor, share: Tensor) -> Tensor:
-    """(1 − share)∘old + share∘new, in the widest of their formats: in half precision a state may be wider than gates"""
+    """Return (1 − share)∘old + share∘new in the widest of their dtypes: under autocast, states are wider than gates."""
     wide = torch.promote_types(torch.promote_types(old.dtype, new.dtype), share.dtype)
     return torch.lerp(old.to(wide), new.to(wide), share.to(wide))
 
 
 def to_width(inputs: int, width: int) -> nn.Module:
-    """x itself, projected where the cell is of another width."""
+    """Return a module that gives x itself, projected if the cell has another width."""
     return nn.Identity() if inputs == width else nn.Linear(inputs, width, bias=False)
 
 
 def matrix_of(direct: nn.Module, width: int) -> Tensor:
-    """The matrix of `to_width`."""
+    """Return the matrix of a module that `to_width` made."""
     return direct.weight if isinstance(direct, nn.Linear) else torch.eye(width)
 
 
 def input_matrix(inputs: int, outputs: int) -> nn.Linear:
-    """W and b."""
-    made = nn.Linear(inputs, outputs)
-    nn.init.xavier_uniform_(made.weight)
-    nn.init.zeros_(made.bias)
-    return made
+    """Return W and b."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 def state_matrix(width: int, gates: int) -> nn.Linear:
-    """U for several gates, each orthogonal: powers of it neither die nor explode at the start."""
-    made = nn.Linear(width, gates * width, bias=False)
-    for gate in made.weight.detach().chunk(gates):
+    """Return U for several gates, each orthogonal, so that its powers neither vanish nor explode at the start."""
+    layer = nn.Linear(width, gates * width, bias=False)
+    for gate in layer.weight.detach().chunk(gates):
         nn.init.orthogonal_(gate)
-    return made
+    return layer

@@ -13,7 +13,7 @@ from weft.nn.fused import FusedCell
 
 
 class _LongShort(Recurrence):
-    """What the whole and the ablated ones share: one matrix for all gates and the candidate, and a state of h and c."""
+    """The base of the LSTM and its ablations: one matrix for all gates and the candidate, and a state of h and c."""
 
     compiled = "lstm"  # its name in the compiled code
 
@@ -36,10 +36,10 @@ class _LongShort(Recurrence):
 class Lstm(_LongShort):
     """i,f,o = σ(W x + U h' + b); c̃ = φ(W x + U h' + b); c = i∘c̃ + f∘c'; h = o∘φ(c)   (Hochreiter 1997, Gers 2000)
 
-    The gates stand in torch's order i, f, c̃, o, so that the weights fit torch.nn.LSTM.
+    The gates are in torch's order i, f, c̃, o, so that the weights fit torch.nn.LSTM.
     """
 
-    faster = True  # torch takes the kernel of oneDNN (docs/LOG.md, "Cells")
+    faster = True  # torch uses oneDNN's kernel (docs/LOG.md, "Cells")
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__(inputs, width, gates=4)
@@ -56,7 +56,7 @@ class Lstm(_LongShort):
         return h, (h, c)
 
     def sequence(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """All steps at once: (B, T, I) → (B, T, D) and the state after the last place."""
+        """Compute all steps by torch's kernel: (B, T, I) → (B, T, D) and the state after the last step."""
         if x.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not _has_kernel_in_halves():
             with torch.autocast("cpu", enabled=False):
                 return self._sequence(x.float(), tuple(s.float() for s in state))
@@ -71,9 +71,9 @@ class Lstm(_LongShort):
 
 
 def _has_kernel_in_halves() -> bool:
-    """Whether oneDNN can run an LSTM in bfloat16 here: without AVX-512 it cannot, and torch does not ask it."""
-    known = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return not known or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    """Whether oneDNN can run an LSTM in bfloat16: without AVX-512 it cannot, and torch does not check that."""
+    has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return not has_onednn or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class LstmB(Lstm):
@@ -85,9 +85,9 @@ class LstmB(Lstm):
 
 
 class _Ablated(_LongShort):
-    """The LSTM with one gate always open: its weights are not there."""
+    """The LSTM without one gate, which is always open."""
 
-    gates = "ifo"  # those that are left
+    gates = "ifo"  # those that it has
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__(inputs, width, gates=3)

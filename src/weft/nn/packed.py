@@ -1,8 +1,8 @@
-"""A model that only predicts, as compiled code takes it: its matrices in panels, a Transformer's decoder as one call.
+"""Pack a model that only predicts: its matrices in panels for the compiled code, a decoder step in one call.
 
 With few rows, as in decoding, such products are up to twice as fast as torch's, and a step of a decoder takes one call
-instead of a hundred (docs/LOG.md, "A step in one call"). A packed model keeps its parameters, but what is written into
-them has no effect on what it says until it is unpacked; nor can it be copied.
+instead of a hundred (docs/LOG.md, "A step in one call"). A packed model keeps its parameters, but changing them
+has no effect on its output until it is unpacked. It cannot be copied.
 """
 
 from __future__ import annotations
@@ -19,52 +19,52 @@ from weft.core.native.decoding import Decoding
 from weft.nn.heads import Tokens
 from weft.nn.panels import Packed
 
-LARGE = 1 << 14  # weights from which on it pays
-MARK = "is_packed"  # of a model that is
+LARGE = 1 << 14  # weights of a matrix from which on packing is faster
+MARK = "is_packed"  # an entry in the __dict__ of a packed model
 
 
 @runtime_checkable
-class Packs(Protocol):
-    """A part with a compiled form of its own."""
+class Packable(Protocol):
+    """A module that packs itself."""
 
     def pack(self, compiled: Decoding) -> set[nn.Module]:
-        """From now on compiled code does its work; the parts within that need no other form."""
+        """Use the compiled code from now on; return the modules within that need not be packed any more."""
 
     def unpack(self) -> None: ...
 
 
 def pack(model: nn.Module) -> None:
-    """Pack what is large; nothing where nothing is compiled."""
+    """Pack all large matrices; do nothing where the compiled code cannot be used."""
     compiled = native.decoding()
     if compiled is None or any(p.device.type != "cpu" or p.dtype != torch.float32 for p in model.parameters()):
         return
     model.__dict__[MARK] = True
     done: set[nn.Module] = set()
-    for module in model.modules():  # what holds others comes before them
-        place: Any = module
+    for module in model.modules():  # a module comes before those within it
+        target: Any = module
         if module in done:
             continue
-        if isinstance(module, Packs):
+        if isinstance(module, Packable):
             done |= module.pack(compiled)
         elif isinstance(module, nn.Linear) and _is_large(module.weight):
-            place.forward = Packed(compiled, module.weight, module.bias)
+            target.forward = Packed(compiled, module.weight, module.bias)
         elif isinstance(module, Tokens) and _is_large(module.weight):
-            place.product = Packed(compiled, module.weight, module.bias)
+            target.product = Packed(compiled, module.weight, module.bias)
 
 
 def unpack(model: nn.Module) -> None:
-    """As it was before `pack`."""
+    """Undo `pack`."""
     model.__dict__.pop(MARK, None)
     for module in model.modules():
-        if isinstance(module, Packs):
+        if isinstance(module, Packable):
             module.unpack()
         for name in ("forward", "product"):
-            module.__dict__.pop(name, None)  # what the class says holds again
+            module.__dict__.pop(name, None)  # that of the class is used again
 
 
 @contextmanager
 def packed(model: nn.Module) -> Iterator[None]:
-    """Packed for a while, with the weights of now; one that is packed already stays so."""
+    """Keep a model packed, with its present weights, within a `with` block; a model that is packed already stays so."""
     if MARK in model.__dict__:
         yield
         return

@@ -1,4 +1,4 @@
-"""A matrix of a model that only predicts, in the layout of compiled code."""
+"""A linear layer of a model that only predicts, with its matrix in the layout of the compiled code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.core.native.decoding import Decoding, Panels
 
 
 class Packed:
-    """W x + b, with W in panels; what these are not made for is computed as ever."""
+    """W x + b with W in panels; plain torch computes what the compiled code does not support."""
 
     def __init__(self, compiled: Decoding, weight: Tensor, bias: Tensor | None) -> None:
         self._weight, self._bias, self._compiled = weight, bias, compiled

@@ -138,8 +138,8 @@ def _decode_frames(
     """Search the frames of a CTC model, each line by itself."""
     log_probs = forbid_blanked(model.frames(source, mask), plan.rules.first_symbol).cpu().double()
     results = []
-    for row, length in enumerate(mask.sum(1).tolist()):
-        frames = log_probs[row, :length]
+    for row, real in enumerate(mask.cpu()):
+        frames = log_probs[row, real]
         if plan.kind == "greedy":
             results.append([ctc.best_path(frames.numpy())])
         elif plan.kind == "beam":

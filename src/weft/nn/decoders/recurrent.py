@@ -131,7 +131,7 @@ class RecurrentDecoder(nn.Module):
         return h, self._look(query, state)[0]
 
     def _fed(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
-        cell, attention = self.stack.alone, self._fused_attention(state)
+        cell, attention = self.stack.only_cell, self._fused_attention(state)
         weights = cell.fused() if cell is not None and fused.available(x) else None
         if weights is not None and attention is not None:
             return fused.with_attention(weights, attention, x, state.layers[0])

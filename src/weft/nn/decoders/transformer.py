@@ -104,16 +104,16 @@ class TransformerDecoder(nn.Module):
 
     def step(self, y: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         packed = self.packed
-        if packed is not None and native.is_plain(state.written.room) and not tracing():
-            written = state.written.longer(1)
+        if packed is not None and native.is_plain(state.written.buffer) and not tracing():
+            written = state.written.extended(1)
             return self._compiled_step(*packed, y, state, written), replace(state, written=written)
         state = state.compacted()
-        written = state.written.longer(1)
+        written = state.written.extended(1)
         return self._advance(y[:, None], state, None, written)[:, 0], replace(state, written=written)
 
     def unroll(self, y: Tensor, state: TransformerState) -> Tensor:
         state = state.compacted()
-        written = state.written.longer(y.shape[1]) if state.place else None
+        written = state.written.extended(y.shape[1]) if state.place else None
         return self._advance(y, state, causal(y.shape[1], state.place, y.device), written)
 
     def _advance(self, y: Tensor, state: TransformerState, visible: Tensor | None, written: Cache | None) -> Tensor:
@@ -143,9 +143,9 @@ class TransformerDecoder(nn.Module):
         x, positions, place = self.embed(y[:, None], state.place), self.embed.positions, state.place
         turn = positions.turns(place, 1, self.width // self.heads, x)
         bias = positions.bias(1, place + 1, place)
-        written_in = (written.room, written.length, written.origin)
+        cache = (written.buffer, written.length, written.row_of)
         bias = None if bias is None else bias.contiguous()
-        inputs = StepInputs(state.source, state.mask, state.stored, state.lines.each, *written_in, turn, bias)
+        inputs = StepInputs(state.source, state.mask, state.stored, state.lines.each, *cache, turn, bias)
         return compiled.step(x[:, 0], blocks, inputs)
 
     def _blocks(self) -> list[DecoderBlock]:
