@@ -13,9 +13,10 @@ import weft as package
 from conftest import SMALL
 from weft.choose import choose
 from weft.core.pair import Pair
+from weft.data.blocks import blocks_of
 from weft.data.corpus import Corpus
 from weft.data.prepare import Files, Prepared
-from weft.data.survey import Survey, survey
+from weft.data.survey import Survey, places_of, survey
 from weft.data.text import relation
 from weft.data.text.augment import augmented, kept_letters, stretches, with_augmented
 from weft.data.text.relation import Relation, RelationSurvey, copied
@@ -66,7 +67,7 @@ def test_a_run_learns_from_them_and_says_how_many_are_real(tmp_path: Path) -> No
     settings = {**SMALL, "data.augmented": 50, "data.unseen": "nearest"}  # no pairs with hidden characters besides
     run = package.train(words, out=tmp_path / "run", steps=2, settings=settings, reporter=Quiet())
     facts = run.folder.read_facts()
-    assert facts["invented_pairs"] == 50
+    assert facts["augmented_pairs"] == 50
     assert facts["training_pairs"] + facts["valid_pairs"] == len(words)
     prepared = Prepared(Files((str(run.spec.data.pairs[0]),)))
     tokenisers = run.folder.read_tokenisers()
@@ -84,22 +85,38 @@ def test_the_share_that_is_copied() -> None:
     assert copied([Pair("abcd", "wxyz"), Pair("a", "")]) == 0
 
 
-def test_rows_with_an_earlier_source_and_target_are_counted_as_repeated() -> None:
+def relation_of(pairs: list[Pair]) -> Relation:
     related = RelationSurvey()
-    for pair in (Pair("a", "1"), Pair("a", "2"), Pair("b", "1"), Pair("b", "1"), Pair("c", "1", features=("X",))):
-        related.add(pair)
-    found = related.result()
-    assert found.repeated == pytest.approx(0.2)
+    for block in blocks_of(pairs):
+        related.add(block, places_of(block.sources))
+    return related.result()
+
+
+def test_rows_with_an_earlier_source_and_target_are_counted_as_repeated() -> None:
+    pairs = [Pair("a", "1"), Pair("a", "2"), Pair("b", "1"), Pair("b", "1"), Pair("c", "1", features=("X",))]
+    assert relation_of(pairs).repeated == pytest.approx(0.2)
 
 
 def test_of_many_sources_some_are_counted_wholly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relation, "SOURCES", 100)
-    related = RelationSurvey()
-    for number in range(1000):  # a file that is sorted by source
-        for _ in range(1 + number % 3):
-            related.add(Pair(f"word {number}", "x"))
-    found = related.result()
-    assert found.repeated == pytest.approx(0.5, abs=0.07)
+    pairs = [Pair(f"word {number}", "x") for number in range(1000) for _ in range(1 + number % 3)]  # sorted by source
+    assert relation_of(pairs).repeated == pytest.approx(0.5, abs=0.07)
+
+
+def test_the_sample_is_the_same_whatever_the_blocks_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [Pair(f"word {number}", f"{number}") for number in range(5000)]
+    samples = []
+    for rows in (4096, 700, 1):
+        monkeypatch.setattr("weft.data.blocks.ROWS", rows)
+        related = RelationSurvey()
+        for block in blocks_of(pairs):
+            related.add(block, places_of(block.sources))
+        samples.append(related._sample)
+    expected, draw = pairs[: relation.SAMPLE], random.Random(1)
+    for row in range(relation.SAMPLE, len(pairs)):
+        if (index := draw.randrange(row + 1)) < relation.SAMPLE:
+            expected[index] = pairs[row]
+    assert samples == [expected] * 3
 
 
 def test_it_is_kept_with_the_survey() -> None:

@@ -7,20 +7,24 @@ import os
 import random
 import shutil
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from weft.core.errors import UserError
 from weft.core.pair import END, Pair
 from weft.data import corpus as corpora
-from weft.data import prepare
-from weft.data.corpus import CHUNK, Corpus, is_corpus, write_corpus
+from weft.data import files, prepare
+from weft.data.blocks import ROWS, blocks_of
+from weft.data.corpus import Corpus, is_corpus, write_corpus
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import Files, Prepared, cache_root, keep_given
-from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, place, survey
-from weft.data.text.tokens import Tokeniser, learn
+from weft.data.spool import read_blocks, write_block
+from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, places_of, survey
+from weft.data.text.tokens import COUNTED, Tokeniser, learn, learn_counted
 
 CHARACTERS = ("characters", 400)
 
@@ -73,11 +77,11 @@ def test_a_batch_holds_the_rows_that_were_asked_for_in_that_order(tmp_path: Path
 
 
 def test_a_corpus_of_several_chunks_is_whole(tmp_path: Path) -> None:
-    pairs = [Pair(f"{i}", f"{i * 2}") for i in range(CHUNK + 3)]
+    pairs = [Pair(f"{i}", f"{i * 2}") for i in range(ROWS + 3)]
     source, target = tokenisers(pairs)
     corpus = write_corpus(iter(pairs), source, target, tmp_path / "corpus")
     assert len(corpus) == len(pairs)
-    last = corpus.batch([CHUNK - 1, CHUNK, CHUNK + 2])
+    last = corpus.batch([ROWS - 1, ROWS, ROWS + 2])
     assert [source.decode(row.tolist()) for row in last.source] == ["4095", "4096", "4098"]
 
 
@@ -190,6 +194,10 @@ def everything(files: Files, root: Path) -> tuple[Prepared, Corpus]:
     return made, corpus
 
 
+def place(pair: Pair) -> int:
+    return places_of([pair.source])[0]
+
+
 def fail(*_: object, **__: object) -> None:
     raise AssertionError("this was made before and should come from the cache")
 
@@ -197,11 +205,94 @@ def fail(*_: object, **__: object) -> None:
 def test_a_second_start_reads_nothing_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files((write_tsv(tmp_path / "a.tsv", some_pairs()),))
     first, corpus = everything(files, tmp_path / "cache")
-    for name in ("survey", "read_pairs", "write_corpus", "learn"):
+    for name in ("scan", "write_blocks", "learn", "learn_counted"):
         monkeypatch.setattr(prepare, name, fail)
     second, again = everything(files, tmp_path / "cache")
     assert rows_of(again) == rows_of(corpus)
     assert (second.survey, second.valid, second.notes) == (first.survey, first.valid, first.notes)
+
+
+def test_a_first_start_reads_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def counting(path: str, **how: Any) -> Any:
+        opened.append(Path(path).name)
+        return files.opened(path, **how)
+
+    monkeypatch.setattr("weft.data.pairs.opened", counting)
+    monkeypatch.setattr("weft.data.pairs.hash_file", fail)
+    monkeypatch.setattr("weft.data.prepare.fingerprint", fail)
+    paths = [write_tsv(tmp_path / name, some_pairs(seed=len(name))) for name in ("a.tsv", "bb.tsv", "valid.tsv")]
+    made, _ = everything(Files((paths[0], paths[1]), (paths[2],)), tmp_path / "cache")
+    assert opened == ["valid.tsv", "a.tsv", "bb.tsv"]
+    assert made.fingerprint == files.fingerprint(paths[:2])
+    assert made.valid_fingerprint == files.fingerprint(paths[2:])
+
+
+def test_another_file_of_the_same_size_is_not_taken_for_the_first(tmp_path: Path) -> None:
+    pairs = [Pair(f"a{n:03}", f"b{n:03}") for n in range(60)]
+    other = [replace(pair, target=pair.target.replace("b", "c")) for pair in pairs]
+    one, two = (Files((write_tsv(tmp_path / name, rows),)) for name, rows in (("a.tsv", pairs), ("b.tsv", other)))
+    first, second = (Prepared(each, root=tmp_path / "cache") for each in (one, two))
+    assert first.folder != second.folder
+    assert {pair.target[0] for pair in second.training()} == {"c"}
+    assert Prepared(one, root=tmp_path / "cache").folder == first.folder
+
+
+def test_a_scan_that_stops_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("a\tb\n" * 9000 + "c\n", encoding="utf-8")
+    with pytest.raises(UserError, match="this row has 1 column"):
+        Prepared(Files((str(path),)), root=tmp_path / "cache").folder  # noqa: B018
+    assert list((tmp_path / "cache" / "corpora").iterdir()) == []
+
+
+def test_pairs_come_back_from_the_spool_as_they_were(tmp_path: Path) -> None:
+    pairs = [
+        Pair(
+            f"s\u00e9\n{n}\t",
+            f"\U0001f600 {n}",
+            "en" if n % 7 == 0 else "",
+            ("V", "P;L") if n % 5 == 0 else (),
+            ("x", "y") if n % 11 == 0 else (),
+        )
+        for n in range(2 * ROWS + 100)
+    ]
+    path = tmp_path / "spool"
+    with path.open("wb") as file:
+        for block in blocks_of(pairs):
+            write_block(file, block, places_of(block.sources))
+    read = list(read_blocks(path))
+    assert [pair for block, _, _ in read for pair in block.pairs()] == pairs
+    assert [place for _, places, _ in read for place in places.tolist()] == list(map(place, pairs))
+    assert read[-1][2] == 1.0
+    assert max(len(block) for block, _, _ in read) == ROWS
+
+
+@pytest.mark.parametrize("kind", ["characters", "parts", "words", "bytes", "bpe"])
+@pytest.mark.parametrize("backward", [False, True])
+def test_flat_ids_are_those_of_each_text(kind: str, backward: bool) -> None:
+    texts = ["abc", "\u00e9a\u0436", "", "b a  c", "\U0001f600\ud55c", "\u0301a"]
+    tokens = learn(kind, 400, [*texts[:4], "\ud55c"] * 3, ("<en>",)).written(backward)
+    ids, lengths = tokens.encode_flat(texts)
+    rows = tokens.encode_all(texts)
+    assert lengths.tolist() == list(map(len, rows))
+    assert ids.tolist() == [i for row in rows for i in row]
+
+
+def test_counts_of_characters_teach_the_same_symbols_as_texts() -> None:
+    texts = ["abc\u00e9", "\ud55c\uae00 a", "a\u0323\u0302\u0301", "\u1ed9"]
+    for kind in COUNTED:
+        counts = Counter(character for text in texts for character in text)
+        assert learn_counted(kind, counts, ("<x>",)).to_json() == learn(kind, 0, texts, ("<x>",)).to_json()
+
+
+def test_the_alphabet_of_subwords_is_that_of_the_training_sources(tmp_path: Path) -> None:
+    pairs = [Pair(f"ab{n}", f"xy{n}") for n in range(60)]
+    made = Prepared(Files((write_tsv(tmp_path / "a.tsv", pairs),)), root=tmp_path / "cache")
+    source, _ = made.tokenisers(("bpe", 300), ("bpe", 300), shared=False)
+    assert source.alphabet == "0123456789ab"
+    assert source.unknown_share([Pair("ab\u0436\u0436")]).share == 0.5
 
 
 def test_the_cache_knows_a_file_by_what_it_holds_not_by_its_name(tmp_path: Path) -> None:
@@ -251,7 +342,7 @@ def test_what_was_not_used_for_a_month_is_dropped_and_what_is_used_stays(tmp_pat
     other = Prepared(Files(files.pairs, hold_out=0.5), root=tmp_path / "cache").folder
     month_ago = time.time() - 31 * 86_400
     os.utime(other, (month_ago, month_ago))
-    Prepared(files, root=tmp_path / "cache")
+    assert Prepared(files, root=tmp_path / "cache").folder == used
     assert used.is_dir()
     assert not other.exists()
 
@@ -263,7 +354,7 @@ def test_a_folder_that_is_not_of_the_cache_is_never_dropped(tmp_path: Path) -> N
     month_ago = time.time() - 31 * 86_400
     os.utime(strange, (month_ago, month_ago))
     for name in ("a.tsv", "b.tsv"):  # the second finds the cache already there
-        Prepared(Files((write_tsv(tmp_path / name, some_pairs(60 + len(name))),)), root=tmp_path)
+        assert Prepared(Files((write_tsv(tmp_path / name, some_pairs(60 + len(name))),)), root=tmp_path).folder.is_dir()
     assert strange.is_dir()
 
 
@@ -420,7 +511,7 @@ def test_reading_tells_how_far_it_is(tmp_path: Path) -> None:
     files = Files((write_tsv(tmp_path / "a.tsv", some_pairs()),))
     made = Prepared(files, root=tmp_path / "cache", progress=lambda *state: told.append(state))
     made.corpus(*made.tokenisers(CHARACTERS, CHARACTERS, shared=False))
-    assert {doing for doing, _, _ in told} >= {"reading", "learning source symbols", "encoding"}
+    assert {doing for doing, _, _ in told} >= {"reading", "encoding"}
     assert told[-1][2] == 1.0
 
 

@@ -12,7 +12,7 @@ import pytest
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.files import fingerprint, new_digest
-from weft.data.pairs import Columns, ReadReport, read_inputs, read_pairs
+from weft.data.pairs import Columns, ReadReport, read_inputs, read_pairs, read_rows
 
 ENCODINGS = {
     "UTF-16": ("utf-16-le", codecs.BOM_UTF16_LE),
@@ -126,5 +126,5 @@ def test_the_fingerprint_can_be_taken_while_reading(name: str) -> None:
         put("a.de", b"z\nw\n")
         for paths in ([name], [name, "a.en:a.de"], ["a.en:a.de", name, name]):
             digest = new_digest()
-            list(read_pairs(paths, digest=digest))
+            list(read_rows(paths, digest=digest))
             assert digest.hexdigest() == fingerprint(paths)

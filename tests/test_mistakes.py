@@ -118,7 +118,7 @@ def test_several_processes_do_not_share_one_stdin(tmp_path: Path) -> None:
 
 def test_every_line_has_its_output_so_none_is_left_out(weft: Weft, tiny_run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_bytes(b"abc\n\xff\n")
-    refused(weft("predict", tiny_run.path, "in.txt", "--on-bad-line", "skip"), "every line is to have its output")
+    refused(weft("predict", tiny_run.path, "in.txt", "--on-bad-line", "skip"), "every line has its output")
 
 
 def test_data_stops_at_a_bad_line_where_that_is_asked_for(weft: Weft, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_cache_that_is_full_is_named_with_what_to_do(tmp_path: Path, monkeypat
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(prepare, "write_corpus", full)
+    monkeypatch.setattr(prepare, "write_blocks", full)
     with pytest.raises(UserError, match="the cache cannot be written: No space left") as caught:
         made.corpus(*tokenisers)
     assert caught.value.where.startswith(str(tmp_path / "cache"))
@@ -164,4 +164,4 @@ def test_a_demo_that_is_stopped_says_how_to_go_on(weft: Weft, monkeypatch: pytes
     monkeypatch.setattr(demo, "PAIRS", 300)
     done = weft("demo", "--out", "mine")
     assert done.code == 130
-    assert "go on with `weft train --out mine --resume`" in done.err
+    assert "resume it with `weft train --out mine --resume`" in done.err

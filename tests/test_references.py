@@ -158,7 +158,7 @@ def records(count: int) -> list[dict[str, object]]:
 def test_references_count_as_one_pair_and_all_their_symbols_are_known(tmp_path: Path) -> None:
     prepared = Prepared(Files((put(tmp_path, *records(100)),)), root=tmp_path / "cache")
     assert prepared.survey.pairs == 100
-    assert prepared.training_pairs == sum(1 for _ in prepared.training()) == 100 - prepared.kept_aside
+    assert prepared.training_pairs == sum(1 for _ in prepared.training()) == 100 - prepared.held_out
     assert any(pair.references for pair in prepared.valid)
     source, target = prepared.tokenisers(("characters", 0), ("characters", 0), False)
     assert "u" in target.symbols

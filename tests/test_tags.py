@@ -288,7 +288,7 @@ def test_a_tag_is_placed_from_the_command_line(weft: Weft, tagged: Path, place: 
 
 def test_a_place_without_a_tag_is_refused(weft: Weft, tagged: Path) -> None:
     done = weft("train", tagged, "--out", "run", "--steps", 2, "--set", "data.tag_at=end")
-    refused(done, "data.tag_at=end places a tag, but data.tag names no column", "--tag", after_notes=0)
+    refused(done, "data.tag_at=end needs a tag, but data.tag names no column", "--tag", after_notes=0)
 
 
 def started_from(run: Run, tagged: Path, out: Path, **settings: str) -> Run:

@@ -12,10 +12,9 @@ import mmap
 import os
 import shutil
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -24,14 +23,14 @@ import numpy.typing as npt
 
 from weft.core.pair import END, Pair
 from weft.data.batches import EpochPlan, References, Thinning, plan
-from weft.data.text.tokens import Tokeniser, encode_pairs
+from weft.data.blocks import Block, blocks_of
+from weft.data.text.tokens import Tokeniser, encode_block
 
 if TYPE_CHECKING:
     from weft.core.kinds import Batch
 
 Ints = npt.NDArray[np.int64]
 FORMAT = 1
-CHUNK = 4096  # rows encoded at a time
 BLOCK = 1 << 18  # row ends looked at together
 MANY = 20_000_000  # symbols that are counted
 SMALL = 1 << 24  # bytes of a file that is read whole: mapping it again for every batch costs a small model a tenth
@@ -185,12 +184,17 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 def write_corpus(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, folder: Path) -> Corpus:
     """Encode pairs into `folder` (made whole or not at all) and open it."""
+    return write_blocks(blocks_of(pairs), source, target, folder)
+
+
+def write_blocks(blocks: Iterable[Block], source: Tokeniser, target: Tokeniser, folder: Path) -> Corpus:
+    """Encode pairs that come in blocks."""
     aside = folder.with_name(f"{folder.name}.{os.getpid()}.part")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
         kind = "uint16" if max(len(source), len(target)) < 2**16 else "uint32"
-        rows = _write_sides(pairs, source, target, aside, kind)
+        rows = _write_sides(blocks, source, target, aside, kind)
         facts = {"format": FORMAT, "kind": kind, "rows": rows, "sizes": _sizes(aside)}
         (aside / "corpus.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
         if not is_corpus(folder):  # another run may have made the same meanwhile
@@ -204,15 +208,16 @@ def write_corpus(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, fo
     return Corpus(folder)
 
 
-def _write_sides(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, folder: Path, kind: str) -> int:
+def _write_sides(blocks: Iterable[Block], source: Tokeniser, target: Tokeniser, folder: Path, kind: str) -> int:
     targets_of_pairs = array("i")  # how many each pair has
     with _Writer(folder, "source", kind) as sources, _Writer(folder, "target", kind) as targets:
-        for chunk in _chunks(pairs):
-            singles = [pair.single() for pair in chunk]
-            targets_of_pairs.extend(map(len, singles))
-            read, written = encode_pairs(list(chain.from_iterable(singles)), source, target)
-            sources.add(read)
-            targets.add(written)
+        for block in blocks:
+            read, written = encode_block(block, source, target)
+            sources.add(*read)
+            targets.add(*written)
+            targets_of_pairs.extend(
+                1 + len(block.extras[row].references) if row in block.extras else 1 for row in range(len(block))
+            )
     begins = np.concatenate([[0], np.cumsum(targets_of_pairs, dtype=np.int64)])
     if begins[-1] > len(targets_of_pairs):
         (folder / "pairs.rows").write_bytes(begins.tobytes())
@@ -237,14 +242,8 @@ class _Writer:
             os.fsync(file.fileno())
             file.close()
 
-    def add(self, rows: Sequence[Sequence[int]]) -> None:
-        ends = self._end + np.cumsum([len(row) for row in rows], dtype=np.int64)
+    def add(self, ids: npt.NDArray[np.int32], lengths: Ints) -> None:
+        ends = self._end + np.cumsum(lengths)
         self._end = int(ends[-1])
         self._rows.write(ends.tobytes())
-        self._ids.write(np.fromiter((i for row in rows for i in row), dtype=self._kind).tobytes())
-
-
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    iterator = iter(pairs)
-    while chunk := list(islice(iterator, CHUNK)):
-        yield chunk
+        self._ids.write(ids.astype(self._kind).tobytes())

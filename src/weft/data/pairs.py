@@ -16,6 +16,7 @@ from typing import BinaryIO, Literal, cast
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
+from weft.data.blocks import Row
 from weft.data.columns import AUTOMATIC, ROLES, Columns, choose_fields, unknown
 from weft.data.encodings import as_utf8
 from weft.data.files import (
@@ -59,12 +60,24 @@ def read_pairs(
     longest: int = 20_000,
     report: ReadReport | None = None,
     progress: Callable[[int, float], None] | None = None,
-    digest: Digest | None = None,
 ) -> Iterator[Pair]:
-    """Stream the pairs of all files, one after the other.
+    """Stream the pairs of all files, one after the other; `progress` is told the rows and the share of bytes read."""
+    rows = read_rows(paths, columns, on_bad_line=on_bad_line, longest=longest, report=report, progress=progress)
+    for row in rows:
+        yield Pair(*row)
 
-    `progress` is told the rows and the share of bytes read; `digest` is given all bytes, in the order of `fingerprint`.
-    """
+
+def read_rows(
+    paths: Sequence[str],
+    columns: Columns = AUTOMATIC,
+    *,
+    on_bad_line: Literal["stop", "skip"] = "stop",
+    longest: int = 20_000,
+    report: ReadReport | None = None,
+    progress: Callable[[int, float], None] | None = None,
+    digest: Digest | None = None,
+) -> Iterator[Row]:
+    """Stream the same as bare tuples; `digest` is given all bytes of the files, in the order of `fingerprint`."""
     policy = BadRowPolicy(ReadReport() if report is None else report, longest, on_bad_line == "skip")
     with spool_stdin(paths) as files:
         sizes = [size_of(path) for path in files]  # a missing file is said before an hour of reading, not after it
@@ -72,7 +85,7 @@ def read_pairs(
         for number, path in enumerate(files):
             with _table(path, columns, ROLES, policy, digest) as table:
                 table.before, table.size, table.total = sum(sizes[:number]), sizes[number], sum(sizes) or 1
-                yield from _pairs(table, columns, policy, progress)
+                yield from _good_rows(table, columns, policy, progress)
     if progress:
         progress(policy.report.rows, 1.0)
 
@@ -157,9 +170,9 @@ def _rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRowPoli
     return picked((csv_rows if kind == "csv" else tsv_rows)(file, policy), columns, roles, file.name, policy)
 
 
-def _pairs(
+def _good_rows(
     table: _Table, columns: Columns, policy: BadRowPolicy, progress: Callable[[int, float], None] | None
-) -> Iterator[Pair]:
+) -> Iterator[Row]:
     report, longest = policy.report, policy.longest
     rows_before, skipped_before = report.rows, report.skipped
     tag_at, features_at = _extras(columns, 2)
@@ -182,7 +195,7 @@ def _pairs(
         if progress and report.rows % PROGRESS_ROWS == 0:
             progress(report.rows, table.share_of_all())
         tag = cells[tag_at].strip() if tag_at else ""
-        yield Pair(source, target, tag, _split_features(cells[features_at]) if features_at else (), references)
+        yield source, target, tag, _split_features(cells[features_at]) if features_at else (), references
     if report.rows == rows_before:
         raise _no_rows(table.names[0], report.skipped - skipped_before, policy)
 

@@ -1,151 +1,183 @@
 """From files to a survey, tokenisers and an encoded corpus, each made once and kept in a cache.
 
 The cache is keyed by what the files hold (not by their names or dates) and by the settings that matter, so that a
-second start, a resumed run or another run on the same pairs begins at once. Deleting `corpora` costs time and nothing
-else; `given` holds pairs that were given in memory, which their runs need to go on.
+second start, a resumed run or another run on the same pairs begins at once. On a first start each file is read once:
+an entry's name begins with what is known before reading (sizes, formats, settings), so that it is clear without a
+fingerprint that there is none yet, and `scan` takes the fingerprint while it reads.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
-from weft.data.corpus import Corpus, is_corpus, write_corpus
-from weft.data.files import size_of
-from weft.data.formats import kind_of
-from weft.data.pairs import Columns, ReadReport, fingerprint, read_pairs
-from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, Survey, place, survey
+from weft.data.blocks import Block, blocks_of
+from weft.data.cache import cache_root, digest_of, forget_old, given_in_memory, keep_given, unwritable, write_whole
+from weft.data.corpus import Corpus, is_corpus, write_blocks
+from weft.data.files import display_name, fingerprint, size_of
+from weft.data.formats import ReadReport, kind_of
+from weft.data.resemblance import differences
+from weft.data.scan import SCAN, SPOOL, Files, Scan, scan
+from weft.data.spool import read_blocks
+from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, Survey
 from weft.data.text import augment, unseen
-from weft.data.text.tokens import Tokeniser, from_json, learn
+from weft.data.text.tokens import COUNTED, SUBWORDS, Tokeniser, from_json, learn, learn_counted
 from weft.data.text.unseen import STAND_INS
 
-FORMAT = 12
+__all__ = ["Files", "Prepared", "cache_root", "counted", "given_in_memory", "keep_given"]
+
+FORMAT = 13
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
-KEEP_DAYS = 30
 
 Progress = Callable[[str, int, float], None]  # what is being done, rows so far, share
-
-
-@dataclass(frozen=True)
-class Files:
-    """Which rows of which files are the data."""
-
-    pairs: tuple[str, ...]
-    valid: tuple[str, ...] = ()
-    columns: Columns = field(default_factory=Columns)
-    on_bad_line: Literal["stop", "skip"] = "stop"
-    longest: int = 20_000
-    hold_out: float = 0.05
-
-
-def cache_root() -> Path:
-    """WEFT_CACHE, or the user's cache folder."""
-    if given := os.environ.get("WEFT_CACHE"):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
+SideName = Literal["source", "target"]
 
 
 class Prepared:
-    """The data of a run, looked at, cut and encoded when it is asked for."""
+    """The data of a run: read, tokenised and encoded when they are needed."""
 
     def __init__(self, files: Files, root: Path | None = None, progress: Progress | None = None) -> None:
         self.files, self._progress = files, progress
         if "-" in files.valid:
             raise UserError("validation pairs are read several times", "--valid -", "give them as a file, not by stdin")
-        self.fingerprint = fingerprint(files.pairs)
-        self.valid_fingerprint = fingerprint(files.valid) if files.valid else ""
         shapes = [(kind_of(path), size_of(path)) for path in (*files.pairs, *files.valid)]
         rows = [asdict(files.columns), files.on_bad_line, files.longest, files.hold_out]
-        key = _digest([FORMAT, self.fingerprint, self.valid_fingerprint, shapes, rows])
-        self.folder = (root or cache_root()) / "corpora" / key
-        _forget_old(self.folder.parent)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            os.utime(self.folder)
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
+        self._root = (root or cache_root()) / "corpora"
+        self._key = digest_of([FORMAT, len(files.valid), shapes, rows])
 
     @cached_property
-    def _looked(self) -> dict[str, Any]:
-        """The survey, the validation pairs and the notes of reading, from the cache or anew."""
-        path = self.folder / "survey.json"
-        if not path.exists():
-            _write(path, json.dumps(self._look(), ensure_ascii=False))
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return content
+    def _fingerprints(self) -> tuple[str, str]:
+        return fingerprint(self.files.pairs), fingerprint(self.files.valid) if self.files.valid else ""
 
-    def _look(self) -> dict[str, Any]:
-        report, valid_report = ReadReport(), ReadReport()
-        found, kept = survey(
-            self._read("reading", self.files.pairs, report), 0 if self.files.valid else self.files.hold_out
-        )
-        valid = list(self._read("reading", self.files.valid, valid_report)) if self.files.valid else kept
-        return {
-            "survey": json.loads(found.to_json()),
-            "valid": [asdict(pair) for pair in valid],
-            "columns": list({**report.columns, **valid_report.columns, **report.columns}.values()),  # each layout once
-            "notes": list(dict.fromkeys([*_notes_of(report, "training"), *_notes_of(valid_report, "validation")])),
-        }
+    @property
+    def fingerprint(self) -> str:
+        """Return a hash of the training files."""
+        return self._fingerprints[0]
+
+    @property
+    def valid_fingerprint(self) -> str:
+        """Return a hash of all validation files; "" if there are none."""
+        return self._fingerprints[1]
+
+    @cached_property
+    def folder(self) -> Path:
+        """Return the cache entry of these data; on a first start they are read for it."""
+        forget_old(self._root)
+        if "_fingerprints" in self.__dict__ or any(self._root.glob(f"{self._key}-*")):
+            folder = self._entry()
+            if _is_whole(folder):
+                os.utime(folder)
+                return folder
+        try:
+            return self._scanned()
+        except OSError as error:
+            raise unwritable(self._root, error) from error
+
+    def _entry(self) -> Path:
+        return self._root / f"{self._key}-{digest_of(self._fingerprints)}"
+
+    def _scanned(self) -> Path:
+        """Read the files into a new entry, which is written aside and renamed."""
+        aside = self._root / f"{self._key}.{os.getpid()}.part"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        try:
+            tell = self._progress
+            progress = None if tell is None else lambda rows, share: tell("reading", rows, share)
+            result = scan(self.files, aside, progress)
+            write_whole(aside / SCAN, result.to_json())
+            self._fingerprints = result.fingerprint, result.valid_fingerprint
+            folder = self._entry()
+            if not _is_whole(folder):  # another run may have made the same meanwhile
+                shutil.rmtree(folder, ignore_errors=True)
+                aside.rename(folder)
+            return folder
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+    @cached_property
+    def scan(self) -> Scan:
+        """Return what is known of the files."""
+        return Scan.from_json((self.folder / SCAN).read_text(encoding="utf-8"))
 
     @property
     def survey(self) -> Survey:
-        return Survey.from_json(json.dumps(self._looked["survey"]))
+        return self.scan.survey
 
     @cached_property
     def valid(self) -> list[Pair]:
-        """The validation pairs: the file's, those kept aside, or where there are none some of the training pairs."""
-        pairs = [_loaded(row) for row in self._looked["valid"]]
+        """Return the pairs that select the checkpoint: of the first validation file, held out, or of the training."""
+        pairs = self.scan.valid[0]
         return pairs or list(islice(self.training(), 0, None, max(1, -(-self.survey.pairs // LARGEST_HOLD_OUT))))
 
     @property
-    def kept_aside(self) -> int:
-        """The training pairs that are not learned from, so that there are some to validate on."""
-        return 0 if self.files.valid else len(self._looked["valid"])
+    def further_valid(self) -> dict[str, list[Pair]]:
+        """Return the pairs of the further validation files, by the names of the files."""
+        return dict(zip(self.files.valid[1:], self.scan.valid[1:]))
+
+    @property
+    def held_out(self) -> int:
+        """Return how many training pairs are not learned from, so that there are some to validate on."""
+        return 0 if self.files.valid else len(self.scan.valid[0])
 
     @property
     def training_pairs(self) -> int:
-        """The pairs that are learned from."""
-        return self.survey.pairs - self.kept_aside
+        """Return how many pairs are learned from."""
+        return self.survey.pairs - self.held_out
 
     @property
     def columns(self) -> list[str]:
-        """Return which columns are read, as sentences."""
-        return list(self._looked["columns"])
+        """Return sentences that say which columns are read, each layout once."""
+        training, valid = self.scan.report.columns, self.scan.valid_report.columns
+        return list({**training, **valid, **training}.values())
 
     @property
     def doubts(self) -> list[str]:
-        """What makes it doubtful that these are the right columns."""
-        found = {"source": self.survey.source, "target": self.survey.target}
-        same = [name for name, side in found.items() if side.same and self.survey.pairs > 1]
+        """Return what makes it doubtful that these are the right columns."""
+        sides = {"source": self.survey.source, "target": self.survey.target}
+        same = [name for name, side in sides.items() if side.same and self.survey.pairs > 1]
         return [f"every {name} is the same text: is --{name} the right column?" for name in same]
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know about the data."""
-        notes = [*self._looked["notes"], *self.doubts]
-        if not self._looked["valid"]:
+        """Return what the user should know about the data."""
+        read = (*_notes_of(self.scan.report, "training"), *_notes_of(self.scan.valid_report, "validation"))
+        notes = [*dict.fromkeys(read), *self.doubts]
+        if not self.scan.valid[0]:
             few = f"only {counted(self.survey.pairs, 'pair')}: " if self.survey.pairs < FEWEST_PAIRS else ""
             notes.append(f"{few}nothing is kept aside, and validation is on the training pairs")
-        elif 0 < self.kept_aside < SMALLEST_HOLD_OUT:
-            kept = counted(self.kept_aside, "pair")
+        for path, pairs in zip(self.files.valid, self.scan.valid):
+            notes += differences(self.scan, pairs, display_name(path))
+        if 0 < self.held_out < SMALLEST_HOLD_OUT:
+            kept = counted(self.held_out, "pair")
             notes.append(f"only {kept} could be kept aside for validation (--valid names a file of more)")
         return notes
 
-    def training(self, doing: str = "reading") -> Iterator[Pair]:
-        """The training pairs, without those kept aside."""
-        below = self.survey.hold_out_below
-        return (p for p in self._read(doing, self.files.pairs, ReadReport()) if place(p) >= below)
+    def repeats(self) -> int:
+        """Return how many pairs of the first validation file are training pairs too."""
+        return self.scan.repeated[0] if self.files.valid else 0
+
+    def training(self, stage: str = "reading") -> Iterator[Pair]:
+        """Yield the training pairs, without those held out."""
+        return chain.from_iterable(block.pairs() for block in self._blocks(stage))
+
+    def _blocks(self, stage: str) -> Iterator[Block]:
+        below, rows = self.survey.hold_out_below, 0
+        for block, places, share in read_blocks(self.folder / SPOOL):
+            rows += len(block)
+            if self._progress is not None:
+                self._progress(stage, rows, share)
+            learned = places >= below
+            yield block if learned.all() else block.only(learned.tolist())
 
     def tokenisers(
         self,
@@ -155,117 +187,81 @@ class Prepared:
         tag_at: str = "start",
         unseen: str = "unknown",
     ) -> tuple[Tokeniser, Tokeniser]:
-        """Tokenisers (kind, size) learned on the training pairs; shared: one for both sides.
+        """Return tokenisers (kind, size) learned on the training pairs; shared: one for both sides.
 
         A tag that the decoder reads is a symbol of the target, too, and so are stand-ins.
         """
         prompted, more = tag_at == "decoder", STAND_INS if unseen == "carried" else ""
-        folder = self.folder / f"tokens-{_digest([source, target, shared, prompted, more])}"
+        folder = self.folder / f"tokens-{digest_of([source, target, shared, prompted, more])}"
         paths = folder / "source.json", folder / "target.json"
         if not all(path.exists() for path in paths):
-            for path, made in zip(paths, self._learn(source, target, shared, prompted, more), strict=True):
-                _write(path, made.to_json())
+            for path, tokeniser in zip(paths, self._learn(source, target, shared, prompted, more), strict=True):
+                write_whole(path, tokeniser.to_json())
         loaded = [from_json(path.read_text(encoding="utf-8"), str(path)) for path in paths]
-        for made in loaded:
-            made.tag_at, made.unseen = tag_at, unseen
+        for tokeniser in loaded:
+            tokeniser.tag_at, tokeniser.unseen = tag_at, unseen
         return loaded[0], loaded[1]
 
     def _learn(
         self, source: tuple[str, int], target: tuple[str, int], shared: bool, prompted: bool, more: str
     ) -> tuple[Tokeniser, Tokeniser]:
-        """`more` are characters that both sides have besides those of the pairs."""
+        """Learn the tokenisers; `more` are characters that both sides have besides those of the pairs."""
         marks = self.survey.marks
         if shared:
-            both = chain(self._texts("source", source[0]), self._texts("target", source[0]), [more])
-            one = learn(*source, both, marks)
-            return one, one
+            both = self._learn_one(*source, ("source", "target"), more, marks)
+            return both, both
         return (
-            learn(*source, chain(self._texts("source", source[0]), [more]), marks),
-            learn(*target, chain(self._texts("target", target[0]), [more]), marks if prompted else ()),
+            self._learn_one(*source, ("source",), more, marks),
+            self._learn_one(*target, ("target",), more, marks if prompted else ()),
         )
 
-    def _texts(self, side: Literal["source", "target"], kind: str) -> Iterator[str]:
-        pairs = self.training(f"learning {side} symbols")
-        if kind in ("bpe", "unigram"):
-            pairs = islice(pairs, 0, None, max(1, -(-self.survey.pairs // SUBWORD_ROWS)))
-        if side == "source":
-            return (pair.source for pair in pairs)
-        return chain.from_iterable(pair.targets for pair in pairs)
+    def _learn_one(
+        self, kind: str, size: int, sides: tuple[SideName, ...], more: str, marks: tuple[str, ...]
+    ) -> Tokeniser:
+        counts = Counter(more)
+        for side in sides:
+            counts.update(self.scan.characters[side])
+        if kind in COUNTED:
+            return learn_counted(kind, counts, marks)
+        texts = chain(*(self._texts(side, kind) for side in sides), [more])
+        tokeniser = learn(kind, size, texts, marks)
+        tokeniser.alphabet = "" if kind == "words" else "".join(sorted(counts))
+        return tokeniser
+
+    def _texts(self, side: SideName, kind: str) -> Iterator[str]:
+        blocks: Iterable[Block] = self._blocks(f"learning {side} symbols")
+        if kind in SUBWORDS:
+            step = max(1, -(-self.survey.pairs // SUBWORD_ROWS))
+            pairs = islice(chain.from_iterable(block.pairs() for block in blocks), 0, None, step)
+            blocks = blocks_of(pairs) if step > 1 else blocks
+        return chain.from_iterable(block.sources if side == "source" else block.all_targets() for block in blocks)
 
     def corpus(self, source: Tokeniser, target: Tokeniser, augmented: int = 0) -> Corpus:
-        """The training pairs, encoded, and so many that are made up from them; of some, characters are hidden."""
+        """Return the training pairs encoded, with augmented ones, and some whose characters are hidden, if wanted."""
         carried = source.unseen == "carried"
         versions = [*([augmented, augment.VERSION] if augmented else []), *([unseen.VERSION] if carried else [])]
-        folder = self.folder / f"corpus-{_digest([source.to_json(), target.to_json(), *versions])}"
+        folder = self.folder / f"corpus-{digest_of([source.to_json(), target.to_json(), *versions])}"
         if is_corpus(folder):
             return Corpus(folder)
-        pairs = self.training("encoding")
-        if augmented:
-            pairs = augment.with_augmented(list(pairs), augmented)
+        blocks = self._blocks("encoding")
+        if augmented or carried:
+            pairs = self.training("encoding")
+            pairs = augment.with_augmented(list(pairs), augmented) if augmented else pairs
+            blocks = blocks_of(unseen.with_hidden(pairs) if carried else pairs)
         try:
-            return write_corpus(unseen.with_hidden(pairs) if carried else pairs, source, target, folder)
+            return write_blocks(blocks, source, target, folder)
         except OSError as error:
-            raise _unwritable(folder, error) from error
-
-    def repeats(self) -> int:
-        """How many validation pairs are training pairs too."""
-        path = self.folder / "repeats.json"
-        if not path.exists():
-            wanted = {single for pair in self.valid for single in pair.single()}
-            seen = {single for pair in self.training("comparing") for single in pair.single() if single in wanted}
-            _write(path, json.dumps(sum(any(single in seen for single in pair.single()) for pair in self.valid)))
-        return int(json.loads(path.read_text(encoding="utf-8")))
-
-    def _read(self, doing: str, paths: tuple[str, ...], report: ReadReport) -> Iterator[Pair]:
-        tell = self._progress
-        return read_pairs(
-            paths,
-            self.files.columns,
-            on_bad_line=self.files.on_bad_line,
-            longest=self.files.longest,
-            report=report,
-            progress=None if tell is None else lambda rows, share: tell(doing, rows, share),
-        )
+            raise unwritable(folder, error) from error
 
 
-def _loaded(row: dict[str, Any]) -> Pair:
-    """Return a pair as `asdict` and JSON have left it."""
-    return Pair(**{**row, "features": tuple(row["features"]), "references": tuple(row["references"])})
+def _is_whole(folder: Path) -> bool:
+    """Return whether a cache entry has all that the scan wrote."""
+    return (folder / SCAN).exists() and (folder / SPOOL).exists()
 
 
 def counted(count: int, what: str) -> str:
     """`1 pair`, `2 pairs`"""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def given_in_memory(paths: Sequence[str]) -> bool:
-    """Return whether the pairs were given in memory: the user does not know the file that holds them."""
-    return all(Path(path).parent == cache_root() / "given" for path in paths)
-
-
-def keep_given(pairs: Sequence[Pair]) -> str:
-    """Pairs that were given in memory, as a file in the cache; its name."""
-    if not pairs:
-        raise UserError("no pairs are given", "the list of pairs", "give at least one (source, target)")
-    for number, pair in enumerate(pairs, 1):
-        if pair.tag != pair.tag.strip() or any(f != f.strip() or not f or ";" in f for f in pair.features):
-            what = f"the tag {pair.tag!r} or the features {pair.features!r} could not be read again as they are"
-            raise UserError(what, f"pair {number}", "leave out spaces around them, empty features, and ';'")
-    text = "".join(json.dumps(_as_record(pair), ensure_ascii=False) + "\n" for pair in pairs)
-    path = cache_root() / "given" / f"{_digest(text)}.jsonl"
-    _write(path, text)
-    return str(path)
-
-
-def _as_record(pair: Pair) -> dict[str, Any]:
-    """Return a pair as a line of JSON has it; a ';' after each feature, as one with a space in it is not two."""
-    target = pair.targets if pair.references else pair.target
-    return {
-        "source": pair.source,
-        "target": target,
-        "tag": pair.tag,
-        "features": "".join(f"{f};" for f in pair.features),
-    }
 
 
 def _notes_of(report: ReadReport, which: str) -> list[str]:
@@ -275,32 +271,3 @@ def _notes_of(report: ReadReport, which: str) -> list[str]:
     if report.blank:
         notes.append(f"blank lines in the {which} data passed over: {report.blank:,}")
     return notes
-
-
-def _digest(content: Any) -> str:
-    return hashlib.blake2b(json.dumps(content).encode(), digest_size=10).hexdigest()
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all, also when two runs do it at once."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(text, encoding="utf-8")
-        aside.rename(path)
-    except OSError as error:
-        raise _unwritable(path.parent, error) from error
-
-
-def _unwritable(folder: Path, error: OSError) -> UserError:
-    todo = "make room there, or name a folder that can be written in the variable WEFT_CACHE"
-    return UserError(f"the cache cannot be written: {error.strerror or error}", str(folder), todo)
-
-
-def _forget_old(root: Path) -> None:
-    """Drop what no run has used for a month."""
-    if not root.is_dir():
-        return
-    for entry in root.iterdir():
-        if entry.is_dir() and time.time() - entry.stat().st_mtime > KEEP_DAYS * 86_400:
-            shutil.rmtree(entry, ignore_errors=True)

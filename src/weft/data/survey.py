@@ -1,4 +1,4 @@
-"""A first look at the training pairs: how many, how long, of what symbols. The autopilot and `weft data` read it.
+"""A survey of the training pairs: how many, how long, of what symbols. The autopilot and `weft data` read it.
 
 One pass, in memory that grows by a few numbers a row. Symbols are counted in every row of a small corpus, and beyond
 ALL_ROWS in one row of SOME_ROWS.
@@ -12,20 +12,21 @@ import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from weft.core.pair import Pair
+from weft.data.blocks import Block, blocks_of
 from weft.data.text.relation import Relation, RelationSurvey
 from weft.data.text.tokens import marks_of
 
 DISTINCT_WORDS = 300_000  # beyond this many the number of distinct words is "many", and no longer counted
 ALL_ROWS, SOME_ROWS = 100_000, 16
 LONG_SHARE = 0.99
-FEWEST_PAIRS = 50  # with fewer pairs than this nothing is kept aside
+FEWEST_PAIRS = 50  # with fewer pairs than this nothing is held out
 SMALLEST_HOLD_OUT, LARGEST_HOLD_OUT = 10, 1000
 
 
@@ -56,7 +57,7 @@ class Survey:
     marks: tuple[str, ...] = ()
     longest_ratio: float = 1.0  # target characters per source character, the 99.9th percentile
     relation: Relation = field(default_factory=Relation)
-    hold_out_below: int = 0  # rows whose `place` is below this are kept aside
+    hold_out_below: int = 0  # rows whose place in the fixed shuffling is below this are held out
 
     @property
     def shared_characters(self) -> float:
@@ -70,18 +71,24 @@ class Survey:
 
     @classmethod
     def from_json(cls, text: str) -> Survey:
-        content: dict[str, Any] = json.loads(text)
-        sides = {side: SideSurvey(**content.pop(side)) for side in ("source", "target")}
-        relation = Relation(**content.pop("relation"))
+        return cls.from_dict(json.loads(text))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Survey:
+        """Return the survey that `asdict` made this of."""
+        sides = {side: SideSurvey(**content[side]) for side in ("source", "target")}
+        relation = Relation(**content["relation"])
         return cls(**{**content, **sides, "relation": relation, "marks": tuple(content["marks"])})
 
 
-def place(pair: Pair) -> int:
-    """Where a row stands in a fixed shuffling of all sources; rows of one source stand together."""
-    return zlib.crc32(pair.source.encode())
+def places_of(sources: Iterable[str]) -> list[int]:
+    """Return where rows stand in a fixed shuffling of all sources; rows of one source stand together."""
+    return [zlib.crc32(source.encode()) for source in sources]
 
 
 class _Side:
+    """Collects what a SideSurvey says."""
+
     def __init__(self) -> None:
         self.lengths, self.word_counts = array("i"), array("i")
         self.characters: Counter[str] = Counter()
@@ -90,19 +97,26 @@ class _Side:
         self._first: str | None = None
         self._same = True
 
-    def add(self, text: str) -> None:
-        words = text.split()
+    def add(self, texts: Sequence[str]) -> None:
         if self._first is None:
-            self._first = text
-        self._same = self._same and text == self._first
-        self.lengths.append(len(text))
-        self.word_counts.append(len(words))
-        self.spaced += len(words) > 1
-        rows = len(self.lengths)
-        if rows <= ALL_ROWS or rows % SOME_ROWS == 0:
-            self.characters.update(text)
-            if len(self.words) < DISTINCT_WORDS:
-                self.words.update(words)
+            self._first = texts[0]
+        if self._same:
+            self._same = all(text == self._first for text in texts)
+        words = [text.split() for text in texts]
+        counts = list(map(len, words))
+        self.spaced += sum(count > 1 for count in counts)
+        self.lengths.extend(map(len, texts))
+        self.word_counts.extend(counts)
+        self._add_symbols(texts, words)
+
+    def _add_symbols(self, texts: Sequence[str], words: Sequence[Sequence[str]]) -> None:
+        before = len(self.lengths) - len(texts)
+        rows = [n for n in range(len(texts)) if before + n < ALL_ROWS or (before + n + 1) % SOME_ROWS == 0]
+        self.characters.update("".join([texts[n] for n in rows]))
+        for n in rows:
+            if len(self.words) >= DISTINCT_WORDS:
+                break
+            self.words.update(words[n])
 
     def result(self) -> SideSurvey:
         lengths, words = np.asarray(self.lengths), np.asarray(self.word_counts)
@@ -122,23 +136,26 @@ class _Side:
         )
 
 
-class _KeptAside:
+class _HeldOut:
     """The rows that stand first in the fixed shuffling: a share of all, and at most about LARGEST_HOLD_OUT."""
 
     def __init__(self, share: float) -> None:
         self.share, self.rows = share, 0
         self._first: list[tuple[int, int, Pair]] = []  # a heap, the last in the shuffling on top
 
-    def add(self, pair: Pair) -> None:
-        self.rows += 1
-        item = (-place(pair), self.rows, pair)
-        if len(self._first) <= 2 * LARGEST_HOLD_OUT:
-            heapq.heappush(self._first, item)
-        elif item[0] > self._first[0][0]:
-            heapq.heapreplace(self._first, item)
+    def add(self, block: Block, places: Sequence[int]) -> None:
+        full = len(self._first) > 2 * LARGEST_HOLD_OUT
+        last = -self._first[0][0] if full else 0
+        for row in [n for n, place in enumerate(places) if place < last] if full else range(len(places)):
+            item = (-places[row], self.rows + row + 1, block.pair(row))
+            if len(self._first) <= 2 * LARGEST_HOLD_OUT:
+                heapq.heappush(self._first, item)
+            elif item[0] > self._first[0][0]:
+                heapq.heapreplace(self._first, item)
+        self.rows += len(places)
 
     def result(self) -> tuple[int, list[Pair]]:
-        """The place below which rows are kept aside, and those rows in the order of the file."""
+        """Return the place below which rows are held out, and those rows in the order of the file."""
         if self.rows < FEWEST_PAIRS or self.share == 0:
             return 0, []
         count = min(LARGEST_HOLD_OUT, self.rows // 2, max(SMALLEST_HOLD_OUT, round(self.share * self.rows)))
@@ -147,31 +164,50 @@ class _KeptAside:
         if 2 * bisect_left(places, threshold) < count:  # a frequent source stands at the border: with it, unless it is
             beyond = bisect_right(places, threshold)  # too much of all
             threshold = places[beyond] if beyond < min(len(places), 2 * count) else threshold
-        kept = [(row, pair) for first, row, pair in self._first if -first < threshold]
-        return threshold, [pair for _, pair in sorted(kept, key=lambda item: item[0])]
+        held_out = [(row, pair) for first, row, pair in self._first if -first < threshold]
+        return threshold, [pair for _, pair in sorted(held_out, key=lambda item: item[0])]
+
+
+class Surveyor:
+    """Collects a survey, block by block; `hold_out` is the share of pairs to hold out (0: none)."""
+
+    def __init__(self, hold_out: float) -> None:
+        self._source, self._target = _Side(), _Side()
+        self._held_out, self._related = _HeldOut(hold_out), RelationSurvey()
+        self._marks: set[str] = set()
+        self._source_lengths = array("i")  # one a target
+
+    def add(self, block: Block, places: Sequence[int]) -> None:
+        """Add pairs, with the places of their sources."""
+        self._source.add(block.sources)
+        self._target.add(list(block.all_targets()))
+        self._source_lengths.extend(map(len, block.sources))
+        self._held_out.add(block, places)
+        self._related.add(block, places)
+        for row, extras in block.extras.items():
+            self._marks.update(marks_of(block.pair(row)))
+            self._source_lengths.extend([len(block.sources[row])] * len(extras.references))
+
+    def result(self) -> tuple[Survey, list[Pair]]:
+        """Return the survey and the pairs that are held out."""
+        rows = self._held_out.rows
+        ratios = np.asarray(self._target.lengths) / np.maximum(1, np.asarray(self._source_lengths))
+        threshold, held_out = self._held_out.result()
+        survey = Survey(
+            pairs=rows,
+            source=self._source.result(),
+            target=self._target.result(),
+            marks=tuple(sorted(self._marks)),
+            longest_ratio=float(np.quantile(ratios, 0.999)),
+            relation=self._related.result(),
+            hold_out_below=threshold,
+        )
+        return survey, held_out
 
 
 def survey(pairs: Iterable[Pair], hold_out: float) -> tuple[Survey, list[Pair]]:
-    """Look at every training pair once; with it come the pairs kept aside, about the share `hold_out` (0: none)."""
-    source, target, aside, related = _Side(), _Side(), _KeptAside(hold_out), RelationSurvey()
-    marks: set[str] = set()
-    source_lengths = array("i")  # one a target
-    for pair in pairs:
-        source.add(pair.source)
-        for text in pair.targets if pair.references else (pair.target,):
-            target.add(text)
-            source_lengths.append(len(pair.source))
-        aside.add(pair)
-        related.add(pair)
-        marks.update(marks_of(pair))
-    ratios = np.asarray(target.lengths) / np.maximum(1, np.asarray(source_lengths))
-    threshold, kept = aside.result()
-    return Survey(
-        pairs=aside.rows,
-        source=source.result(),
-        target=target.result(),
-        marks=tuple(sorted(marks)),
-        longest_ratio=float(np.quantile(ratios, 0.999)),
-        relation=related.result(),
-        hold_out_below=threshold,
-    ), kept
+    """Return the survey of some pairs, and those that are held out, about the share `hold_out` (0: none)."""
+    surveyor = Surveyor(hold_out)
+    for block in blocks_of(pairs):
+        surveyor.add(block, places_of(block.sources))
+    return surveyor.result()

@@ -81,7 +81,7 @@ def _facts(job: Job, folder: RunFolder, ready: Ready) -> dict[str, Any]:
         "training_pairs": prepared.training_pairs,
         "augmented_pairs": ready.spec.data.augmented,
         "valid_pairs": len(prepared.valid),
-        "kept_aside": prepared.kept_aside,
+        "kept_aside": prepared.held_out,
         "source_tabs": "\t" in prepared.survey.source.characters,
         "init": os.path.abspath(job.init) if job.init else None,
         "command": job.command,

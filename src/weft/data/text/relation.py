@@ -6,12 +6,13 @@ import random
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rapidfuzz.distance import LCSseq
 
 from weft.core.pair import Pair
+from weft.data.blocks import Block
 from weft.data.text.augment import stretches
 
 SAMPLE = 2000  # pairs that are compared character by character
@@ -41,16 +42,35 @@ class RelationSurvey:
         self._targets: dict[int, Counter[int]] = {}  # by source; checksums only: a few numbers a row
         self._skipped_bits = 0  # a source whose checksum shares a bit with this is not counted
 
-    def add(self, pair: Pair) -> None:
-        """Count a row."""
-        self._rows += 1
-        if len(self._sample) < SAMPLE:
-            self._sample.append(pair)
-        elif (index := self._random.randrange(self._rows)) < SAMPLE:
-            self._sample[index] = pair
-        source = zlib.crc32("\n".join([pair.source, pair.tag, *pair.features]).encode())
-        if not source & self._skipped_bits:
-            self._targets.setdefault(source, Counter())[zlib.crc32(pair.target.encode())] += 1
+    def add(self, block: Block, checksums: Sequence[int]) -> None:
+        """Count rows, given the CRC-32 of their sources."""
+        for row in range(min(len(block), SAMPLE - len(self._sample))):
+            self._sample.append(block.pair(row))
+        for row, index in self._drawn(max(self._rows, SAMPLE), self._rows + len(block)):
+            self._sample[index] = block.pair(row - self._rows)
+        self._rows += len(block)
+        self._count_targets(block, checksums)
+
+    def _drawn(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the rows from `first` on that are drawn into the sample, each with its index there."""
+        bits = self._random.getrandbits
+        for row in range(first, end):  # as random.randrange(row + 1) does it, without its checks
+            width = (row + 1).bit_length()
+            index = bits(width)
+            while index > row:
+                index = bits(width)
+            if index < SAMPLE:
+                yield row, index
+
+    def _count_targets(self, block: Block, checksums: Sequence[int]) -> None:
+        keys = [zlib.crc32(b"\n", checksum) for checksum in checksums]  # of a source without a tag
+        for row, extras in block.extras.items():
+            keys[row] = zlib.crc32("\n".join([block.sources[row], extras.tag, *extras.features]).encode())
+        skipped_bits = self._skipped_bits
+        for row in [row for row, key in enumerate(keys) if not key & skipped_bits]:
+            if keys[row] & self._skipped_bits:  # more are skipped by now
+                continue
+            self._targets.setdefault(keys[row], Counter())[zlib.crc32(block.targets[row].encode())] += 1
             if len(self._targets) > SOURCES:
                 self._skipped_bits = 2 * self._skipped_bits + 1
                 self._targets = {key: count for key, count in self._targets.items() if not key & self._skipped_bits}

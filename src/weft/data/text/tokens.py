@@ -13,20 +13,37 @@ import json
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from weft.core.errors import UserError
 from weft.core.pair import SPECIALS, UNKNOWN, Pair
+from weft.data.blocks import Block
 from weft.data.text.unseen import UnknownShare, UnseenCharacters
 
 FORMAT = 1
 LOST = "�"
 MOST_LISTED = 50_000  # characters or words that are kept, the most frequent first
+
+
+Flat = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]  # ids of many texts, and how many of them each text has
+
+
+def flat(rows: Sequence[Sequence[int]]) -> Flat:
+    """Return rows of ids one after the other, and their lengths."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    return np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=int(lengths.sum())), lengths
+
+
+def code_points(text: str) -> npt.NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
 
 
 class Tokeniser(ABC):
@@ -69,6 +86,10 @@ class Tokeniser(ABC):
         step = -1 if self.backward else 1
         return [[self.first + p if p >= 0 else UNKNOWN for p in places[::step]] for places in self._encode(texts)]
 
+    def encode_flat(self, texts: Sequence[str]) -> Flat:
+        """Return the ids of all texts one after the other, and how many each has."""
+        return flat(self.encode_all(texts))
+
     def encode_sources(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """The source side: the tag (unless it stands at the end), the features, then the text."""
         return self.encode_hidden([self.unseen_characters.hide(pair) for pair in pairs])
@@ -97,6 +118,10 @@ class Tokeniser(ABC):
     def _normalised(self, text: str) -> str:
         """The text in the characters that symbols are made of."""
         return text
+
+    def reads_plainly(self, sources: Sequence[str]) -> bool:
+        """Whether these sources, without tags and features, are read as they are: no marks, and nothing to hide."""
+        return self.tag_at != "decoder" and self.unseen_characters.has_none("".join(sources))
 
     def _with_marks(self, pair: Pair, ids: list[int]) -> list[int]:
         if not self.marks and self.tag_at != "decoder":
@@ -189,8 +214,11 @@ class _Listed(Tokeniser):
 
     @classmethod
     def learn(cls, texts: Iterable[str], marks: Sequence[str]) -> _Listed:
+        return cls.of_counts(Counter(chain.from_iterable(cls._cut(text) for text in texts)), marks)
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int], marks: Sequence[str]) -> _Listed:
         """The most frequent symbols, at most MOST_LISTED; equals are in the order of their code points."""
-        counts = Counter(chain.from_iterable(cls._cut(text) for text in texts))
         kept = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:MOST_LISTED]
         return cls(sorted(kept), marks)
 
@@ -199,6 +227,20 @@ class Characters(_Listed):
     """Every code point is a symbol."""
 
     kind = "characters"
+
+    def encode_flat(self, texts: Sequence[str]) -> Flat:
+        cut = [self._normalised(text) for text in texts]
+        lengths = np.fromiter(map(len, cut), dtype=np.int64, count=len(cut))
+        codes = code_points("".join(text[::-1] for text in cut) if self.backward else "".join(cut))
+        return self._id_of_code[np.minimum(codes, len(self._id_of_code) - 1)], lengths
+
+    @cached_property
+    def _id_of_code(self) -> npt.NDArray[np.int32]:
+        """The id of every code point; the last stands for all beyond the known ones."""
+        codes = code_points("".join(self._symbols))
+        ids = np.full(int(codes.max(initial=0)) + 2, UNKNOWN, dtype=np.int32)
+        ids[codes] = self.first + np.arange(len(codes))
+        return ids
 
 
 class Parts(Characters):
@@ -305,6 +347,7 @@ def learn_subwords(kind: str, texts: Iterable[str], size: int, marks: Sequence[s
 
 LISTED: dict[str, type[_Listed]] = {"characters": Characters, "parts": Parts, "words": Words}
 SUBWORDS = ("bpe", "unigram")
+COUNTED = ("characters", "parts")  # kinds that are learned from counts of characters alone
 
 
 def learn(kind: str, size: int, texts: Iterable[str], marks: Sequence[str] = ()) -> Tokeniser:
@@ -312,6 +355,17 @@ def learn(kind: str, size: int, texts: Iterable[str], marks: Sequence[str] = ())
     if kind == "bytes":
         return Bytes(marks)
     return LISTED[kind].learn(texts, marks) if kind in LISTED else learn_subwords(kind, texts, size, marks)
+
+
+def learn_counted(kind: str, characters: Mapping[str, int], marks: Sequence[str] = ()) -> Tokeniser:
+    """The same for the kinds in COUNTED, from how often each character stands in the training texts."""
+    if kind == "characters":
+        return Characters.of_counts(characters, marks)
+    parts: Counter[str] = Counter()
+    for character, count in characters.items():
+        for part in taken_apart(character):
+            parts[part] += count
+    return Parts.of_counts(parts, marks)
 
 
 def from_json(text: str | bytes, where: str) -> Tokeniser:
@@ -347,6 +401,15 @@ def _of_kind(content: dict[str, Any]) -> Tokeniser:
     if kind not in SUBWORDS:
         raise ValueError(f"kind {kind!r}")
     return Subwords(kind, json.dumps(content["model"]), marks)
+
+
+def encode_block(block: Block, source: Tokeniser, target: Tokeniser) -> tuple[Flat, Flat]:
+    """Both sides of a block, as flat ids; of a pair with several references each is a row of its own."""
+    if not block.extras and source.reads_plainly(block.sources):
+        return source.encode_flat(block.sources), target.encode_flat(block.targets)
+    singles = list(chain.from_iterable(pair.single() for pair in block.pairs()))
+    sources, targets = encode_pairs(singles, source, target)
+    return flat(sources), flat(targets)
 
 
 def encode_pairs(

@@ -28,7 +28,7 @@ LISTED = 8  # unknown characters that are shown
 class UnseenCharacters:
     """Replaces characters that are not `known`, by "nearest" or "carried"; "unknown" leaves them as they are."""
 
-    def __init__(self, method: str, known: Collection[str]) -> None:
+    def __init__(self, method: str, known: frozenset[str]) -> None:
         self._method, self._known = method, known
         self._stand_ins = [stand_in for stand_in in STAND_INS if stand_in in known]
 
@@ -42,6 +42,10 @@ class UnseenCharacters:
             return replace(pair, source=nearest or source)
         hidden = {ord(character): stand_in for stand_in, character in self._standing_in(source).items()}
         return replace(pair, source=source.translate(hidden), target=pair.target.translate(hidden))
+
+    def has_none(self, text: str) -> bool:
+        """Return whether nothing in the text would be replaced."""
+        return self._method == "unknown" or self._known.issuperset(text)
 
     def read(self, source: str) -> str:
         """Return a source in the characters that it is read as, with unseen ones that are left as they are."""

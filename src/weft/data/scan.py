@@ -1,0 +1,162 @@
+"""The scan: one pass over the training files that fingerprints, surveys and spools them, and counts their characters.
+
+Validation files are small, and are read before it. What the scan finds is kept as `scan.json` beside the spool, so that
+a second start reads nothing but the bytes that tell whether the files are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.core.pair import Pair
+from weft.data.blocks import Block, blocks
+from weft.data.files import new_digest
+from weft.data.pairs import Columns, ReadReport, read_rows
+from weft.data.spool import write_block
+from weft.data.survey import Survey, Surveyor, places_of
+
+SPOOL, SCAN = "pairs.spool", "scan.json"
+Progress = Callable[[int, float], None]  # rows so far, share
+
+
+@dataclass(frozen=True)
+class Files:
+    """Which rows of which files are the data; each validation file is a set of its own, and the first selects."""
+
+    pairs: tuple[str, ...]
+    valid: tuple[str, ...] = ()
+    columns: Columns = field(default_factory=Columns)
+    on_bad_line: Literal["stop", "skip"] = "stop"
+    longest: int = 20_000
+    hold_out: float = 0.05
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What is known of the files after a pass over them."""
+
+    fingerprint: str
+    valid_fingerprint: str  # of all validation files
+    survey: Survey
+    valid: list[list[Pair]]  # of each validation file, or those held out
+    repeated: list[int]  # how many pairs of each validation file are training pairs
+    characters: dict[str, dict[str, int]]  # by side, of the training pairs
+    report: ReadReport
+    valid_report: ReadReport
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Scan:
+        content: dict[str, Any] = json.loads(text)
+        reports = {name: ReadReport(**content[name]) for name in ("report", "valid_report")}
+        valid = [[_pair(row) for row in pairs] for pairs in content["valid"]]
+        return cls(**{**content, **reports, "valid": valid, "survey": Survey.from_dict(content["survey"])})
+
+
+def _pair(row: dict[str, Any]) -> Pair:
+    """Return a pair as `asdict` and JSON have left it."""
+    return Pair(**{**row, "features": tuple(row["features"]), "references": tuple(row["references"])})
+
+
+def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
+    """Read all files once, and write the spool of the training pairs into the folder."""
+    valid_report, report = ReadReport(), ReadReport()
+    valid_digest, digest = new_digest(), new_digest()
+    read = _reader(files)
+    valid = [
+        [pair for block in read([path], valid_report, valid_digest, None) for pair in block.pairs()]
+        for path in files.valid
+    ]
+    repeats, surveyor = _Repeats(valid), Surveyor(0 if files.valid else files.hold_out)
+    counts = {"source": CharacterCounts(), "target": CharacterCounts()}
+    with (folder / SPOOL).open("wb", buffering=1 << 20) as spool:
+        for block in read(files.pairs, report, digest, progress):
+            places = places_of(block.sources)
+            write_block(spool, block, places)
+            surveyor.add(block, places)
+            repeats.add(block)
+            counts["source"].add(block.sources)
+            counts["target"].add(block.all_targets())
+    survey, held_out = surveyor.result()
+    report.layout = valid_report.layout = None
+    return Scan(
+        fingerprint=digest.hexdigest(),
+        valid_fingerprint=valid_digest.hexdigest() if files.valid else "",
+        survey=survey,
+        valid=valid or [held_out],
+        repeated=repeats.counts(),
+        characters={
+            "source": counts["source"].without(pair.source for pair in held_out),
+            "target": counts["target"].without(target for pair in held_out for target in pair.targets),
+        },
+        report=report,
+        valid_report=valid_report,
+    )
+
+
+def _reader(files: Files) -> Callable[..., Iterable[Block]]:
+    """Return a function that reads files by the settings."""
+
+    def read(paths: Sequence[str], report: ReadReport, digest: Any, progress: Progress | None) -> Iterable[Block]:
+        return blocks(
+            read_rows(
+                paths,
+                files.columns,
+                on_bad_line=files.on_bad_line,
+                longest=files.longest,
+                report=report,
+                progress=progress,
+                digest=digest,
+            )
+        )
+
+    return read
+
+
+class _Repeats:
+    """Finds validation pairs among the training pairs; of several references one is enough."""
+
+    def __init__(self, valid: Sequence[Sequence[Pair]]) -> None:
+        self._valid = valid
+        self._sources = {pair.source for pairs in valid for pair in pairs}
+        self._wanted = {single for pairs in valid for pair in pairs for single in pair.single()}
+        self._seen: set[Pair] = set()
+
+    def add(self, block: Block) -> None:
+        if not self._sources:
+            return
+        for row in [row for row, source in enumerate(block.sources) if source in self._sources]:
+            self._seen.update(single for single in block.pair(row).single() if single in self._wanted)
+
+    def counts(self) -> list[int]:
+        return [sum(any(single in self._seen for single in p.single()) for p in pairs) for pairs in self._valid]
+
+
+class CharacterCounts:
+    """Counts every character of many texts."""
+
+    def __init__(self) -> None:
+        self._counts: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)  # by code point
+
+    def add(self, texts: Iterable[str]) -> None:
+        codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        counts = np.bincount(codes)
+        if len(counts) > len(self._counts):
+            self._counts = np.pad(self._counts, (0, len(counts) - len(self._counts)))
+        self._counts[: len(counts)] += counts
+
+    def without(self, texts: Iterable[str]) -> dict[str, int]:
+        """Return the counts of the characters that are left when those of some texts are taken away."""
+        fewer = Counter(character for text in texts for character in text)
+        counts = {chr(code): int(self._counts[code]) for code in np.flatnonzero(self._counts).tolist()}
+        return {character: left for character, n in counts.items() if (left := n - fewer[character])}
