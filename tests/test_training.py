@@ -200,7 +200,7 @@ def test_pairs_too_long_for_a_batch_are_left_out_with_a_note(tmp_path: Path) -> 
     listener = Listener()
     rows = [*pairs(), ("a" * 600, "A" * 600)]
     weft.train(rows, out=tmp_path / "run", steps=2, settings={**SMALL, "data.hold_out": 0}, reporter=listener)
-    assert any("more symbols than train.batch_tokens=512: 1" in note for note in listener.notes)
+    assert any("more tokens than train.batch_tokens=512: 1" in note for note in listener.notes)
     with pytest.raises(UserError, match="no pair fits"):
         weft.train([("a" * 600, "b")], out=tmp_path / "none", steps=2, settings=SMALL)
 

@@ -120,9 +120,9 @@ class Prepared:
         return pairs or list(islice(self.training(), 0, None, max(1, -(-self.survey.pairs // LARGEST_HOLD_OUT))))
 
     @property
-    def further_valid(self) -> dict[str, list[Pair]]:
-        """Return the pairs of the further validation files, by the names of the files."""
-        return dict(zip(self.files.valid[1:], self.scan.valid[1:]))
+    def further_valid(self) -> list[list[Pair]]:
+        """Return the pairs of each further validation file."""
+        return self.scan.valid[1:]
 
     @property
     def held_out(self) -> int:
@@ -155,12 +155,17 @@ class Prepared:
         if not self.scan.valid[0]:
             few = f"only {counted(self.survey.pairs, 'pair')}: " if self.survey.pairs < FEWEST_PAIRS else ""
             notes.append(f"{few}nothing is kept aside, and validation is on the training pairs")
-        for path, pairs in zip(self.files.valid, self.scan.valid):
-            notes += differences(self.scan, pairs, display_name(path))
         if 0 < self.held_out < SMALLEST_HOLD_OUT:
             kept = counted(self.held_out, "pair")
             notes.append(f"only {kept} could be kept aside for validation (--valid names a file of more)")
-        return notes
+        return [*notes, *self._valid_notes()]
+
+    def _valid_notes(self) -> Iterator[str]:
+        for path, pairs, repeats in zip(self.files.valid, self.scan.valid, self.scan.repeated):
+            yield from differences(self.scan, pairs, display_name(path))
+            which = "validation pairs" if len(self.files.valid) == 1 else f"pairs of {display_name(path)}"
+            if repeats:
+                yield f"{repeats:,} of {len(pairs):,} {which} are also training pairs: scores will be optimistic"
 
     def repeats(self) -> int:
         """Return how many pairs of the first validation file are training pairs too."""

@@ -16,7 +16,6 @@ from weft.look.card import card
 from weft.predict.predictor import Predictor, make_plan
 from weft.runs.curves import Curves
 from weft.runs.folder import RunFolder
-from weft.runs.job import further_pairs
 from weft.runs.log import LogFile
 from weft.runs.ready import Ready
 from weft.score.metrics import table_of
@@ -46,7 +45,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
     progress = trainer.progress
     predictor = Predictor.load(folder.path)
     search, plan, valid = spec.search, make_plan(spec.search, ready.target), ready.prepared.valid
-    further = {path: further_pairs(spec.data, path) for path in spec.data.valid[1:]}
+    further = dict(zip(spec.data.valid[1:], ready.prepared.further_valid))
     share = _affordable_share(trainer, len(valid) + sum(map(len, further.values())))
     sample = _sample(valid, share)
     evaluation = predictor.evaluate(sample, plan)

@@ -13,9 +13,8 @@ from weft.choose.measure import estimated, measured
 from weft.choose.throughput import Throughput
 from weft.core.errors import UserError
 from weft.core.machine import Speed, matrix_speed
-from weft.core.pair import Pair
 from weft.data.files import sides
-from weft.data.pairs import Columns, read_pairs
+from weft.data.pairs import Columns
 from weft.data.prepare import Files
 from weft.learn.world import pick_device
 from weft.settings import Clash, Layer, compose, flatten, merge
@@ -68,18 +67,13 @@ def named_files(
 
 
 def files_of(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
-    """Return the files that training reads: of several validation sets the first, which selects the checkpoint."""
-    return Files(tuple(pairs), tuple(valid[:1]), columns_of(data), data.on_bad_line, data.longest, data.hold_out)
+    """Return the files that training reads; of several validation sets the first selects the checkpoint."""
+    return Files(tuple(pairs), tuple(valid), columns_of(data), data.on_bad_line, data.longest, data.hold_out)
 
 
 def columns_of(data: Data) -> Columns:
     """Return the columns that the settings name."""
     return Columns(data.source, data.target, data.features, data.tag)
-
-
-def further_pairs(data: Data, path: str) -> list[Pair]:
-    """Read a validation set after the first, which is only scored at the end of training."""
-    return list(read_pairs([path], columns_of(data), on_bad_line=data.on_bad_line, longest=data.longest))
 
 
 def data_layer(job: Job) -> Layer:

@@ -16,7 +16,7 @@ from weft.data.prepare import Prepared, given_in_memory
 from weft.learn.world import World
 from weft.runs.folder import RunFolder
 from weft.runs.init import inherited, init_tokenisers
-from weft.runs.job import Job, absolute, data_layer, files_of, further_pairs, pace_for, speed_for
+from weft.runs.job import Job, absolute, data_layer, files_of, pace_for, speed_for
 from weft.runs.members import with_side_by_side
 from weft.runs.ready import Ready, learn_tokenisers
 from weft.settings import Composed, compose, merge
@@ -28,8 +28,6 @@ def start(
 ) -> Ready:
     """Survey the data, let the autopilot choose, and write the run down."""
     prepared = Prepared(files_of(requested.data, pairs, job.valid), progress=reporter.stage)
-    for path in job.valid[1:]:
-        further_pairs(requested.data, path)  # its faults are told now, not at the end of training
     chosen, composed = _settle(job, requested, prepared)
     spec = with_side_by_side(composed.spec, world) if composed.spec.train.members > 1 else composed.spec
     _check_train(spec.train)
@@ -104,9 +102,6 @@ def _report_notes(ready: Ready, reporter: Reporter) -> None:
     if left_out:
         limit = f"train.batch_tokens={spec.train.batch_tokens}"
         reporter.note(f"pairs left out because a side has more tokens than {limit}: {left_out:,}")
-    if prepared.files.valid and (repeats := prepared.repeats()):
-        shared = f"{repeats:,} of {len(prepared.valid):,} validation pairs are also training pairs"
-        reporter.note(f"{shared}: scores will be optimistic")
 
 
 def _report_alignable(corpus: Corpus, reporter: Reporter) -> None:
