@@ -139,6 +139,7 @@ def main() -> NoReturn:
     arguments = hoist(sys.argv[1:])
     os.environ.setdefault("GOMP_SPINCOUNT", str(spins()))  # must be set before torch is loaded
     warnings.showwarning = lambda message, *_: common.complain(str(message), label="note")
+    warnings.filterwarnings("always", module=r"weft\b")  # each is a note, however often it comes
     sys.exit(_run(arguments))
 
 

@@ -105,7 +105,7 @@ def _with_hidden(pair: Pair, draw: random.Random) -> Pair:
 
 @dataclass
 class UnknownShare:
-    """Counts the characters of texts, and among them those that are not known (None: nobody knows which are)."""
+    """Counts the characters of texts, and those that are neither `known` nor white space (None: nothing is known)."""
 
     known: Collection[str] | None
     total: int = 0
@@ -114,7 +114,8 @@ class UnknownShare:
     def add(self, text: str) -> None:
         self.total += len(text)
         if self.known is not None:
-            self.unknown.update(character for character in text if character not in self.known)
+            unknown = (character for character in text if character not in self.known and not character.isspace())
+            self.unknown.update(unknown)
 
     @property
     def share(self) -> float:
