@@ -391,7 +391,7 @@ def test_training_ends_with_a_summary_on_stdout_and_the_rest_on_stderr(weft: Wef
 def test_a_header_that_says_source_and_target_is_taken_as_one(weft: Weft) -> None:
     done = weft("data", put("a.tsv", f"source\ttarget\n{GOOD}"))
     assert "note: a.tsv:1: read as a header (source, target), not as data" in done.err
-    assert done.lines[0] == "5 good rows, 0 bad, 0 blank lines"
+    assert done.lines[0] == "5 good rows, 0 bad rows, 0 blank lines"
 
 
 # resuming ------------------------------------------------------------------------------------------------------------
@@ -1010,7 +1010,7 @@ def test_data_shows_what_training_would_see(weft: Weft) -> None:
     put("dev.tsv", rows.splitlines(keepends=True)[0] + "new\twen\tN\n")
     done = weft("data", put("a.tsv", f"{rows}\nonly one\nx\t\tN\n"), "--valid", "dev.tsv", "--features", 3)
     assert done.code == 0
-    assert done.lines[0] == "20 good rows, 2 bad, 1 blank lines"
+    assert done.lines[0] == "20 good rows, 2 bad rows, 1 blank line"
     assert done.lines[1].startswith("  a.tsv:22: this row has 1 column")
     assert done.lines[2] == "  a.tsv:23: the target is empty"
     assert done.lines[3] == "  training stops at the first of them; with --on-bad-line skip it leaves them out"
@@ -1019,10 +1019,11 @@ def test_data_shows_what_training_would_see(weft: Weft) -> None:
         "mean length",
         "distinct characters",
         "tags and features: 3: <+N> <+PST> <+V>",
-        "% of the target's characters are in the source's alphabet",
-        "1 of 2 validation pairs are training pairs too",
+        "% of the target's characters occur in the sources: ",
+        "  a.tsv: source is column 1 ('abc'), target is column 2 ('cba'), features is column 3 ('N')",
+        "dev.tsv: 2 validation pairs, 1 of them also in the training data.",
         "what the data decide",
-        "source symbols (characters)",
+        "source tokens (characters)",
     ):
         assert said in done.out
     assert sum("→" in line for line in done.lines) == 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from typing import Annotated, Any
@@ -11,15 +10,21 @@ import typer
 
 from weft.cli import common
 
+MOST, SOME = 0.8, 0.2  # shares that a sentence speaks of
+
 
 def data(
     pairs: Annotated[list[str], typer.Argument(metavar="PAIRS…", help="Pairs, as weft train takes them.")],
     valid: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(help="Validation pairs, to see what they share with the training pairs.", metavar="FILE"),
     ] = None,
-    source: Annotated[str | None, typer.Option(help="The source column.", show_default="1", metavar="COLUMN")] = None,
-    target: Annotated[str | None, typer.Option(help="The target column.", show_default="2", metavar="COLUMN")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="The source column.", show_default="found by name, else 1", metavar="COLUMN")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The target column.", show_default="found by name, else 2", metavar="COLUMN")
+    ] = None,
     features: Annotated[str | None, typer.Option(help="The features column.", metavar="COLUMN")] = None,
     tag: Annotated[str | None, typer.Option(help="The tag column.", metavar="COLUMN")] = None,
 ) -> None:
@@ -29,23 +34,27 @@ def data(
       weft data words.tsv --valid dev.tsv
       weft data forms.csv --source lemma --target form --features tags
     """
-    from weft.data.pairs import Columns, ReadReport, read_pairs, spool_stdin
+    from weft.data.pairs import Columns, spool_stdin
+    from weft.data.prepare import Files, Prepared
 
-    asked = {"source": source, "target": target, "features": features, "tag": tag}
-    columns = Columns(**{role: column for role, text in asked.items() if (column := common.column(text)) is not None})
+    given = {"source": source, "target": target, "features": features, "tag": tag}
+    columns = Columns(**{role: column for role, text in given.items() if (column := common.column(text)) is not None})
     with spool_stdin(pairs) as paths:
-        report = ReadReport()
-        # bad lines are what this command is for: they are listed, not stopped at, unless that is asked for
-        for _ in read_pairs(paths, columns, on_bad_line=common.on_bad_line() or "skip", report=report):
-            pass
-        _bad_lines(report)
-        _survey(paths, [valid] if valid else [], columns)
+        # bad rows are what this command is for: they are listed, not stopped at, unless that is asked for
+        prepared = Prepared(Files(tuple(paths), tuple(valid or ()), columns, common.on_bad_line() or "skip"))
+        _rows(prepared.scan.report)
+        _columns(prepared)
+        _survey(prepared)
+        _validation(prepared)
+        _choices(prepared)
 
 
-def _bad_lines(report: Any) -> None:
+def _rows(report: Any) -> None:
+    """Say how many rows can be used, and which cannot."""
     for note in report.notes:
         common.complain(note, label="note")
-    common.show(f"{report.rows:,} good rows, {report.skipped:,} bad, {report.blank:,} blank lines")
+    bad, blank = _counted(report.skipped, "bad row"), _counted(report.blank, "blank line")
+    common.show(f"{_counted(report.rows, 'good row')}, {bad}, {blank}")
     for line in report.bad:
         common.show(f"  {line}")
     if report.skipped > len(report.bad):
@@ -54,52 +63,79 @@ def _bad_lines(report: Any) -> None:
         common.show("  training stops at the first of them; with --on-bad-line skip it leaves them out")
 
 
-def _survey(paths: list[str], valid: list[str], columns: Any) -> None:
-    from weft.choose import choose
-    from weft.data.prepare import Files, Prepared
-    from weft.settings import compose
+def _counted(count: int, what: str) -> str:
+    from weft.data.prepare import counted
 
-    prepared = Prepared(Files(tuple(paths), tuple(valid), columns, "skip"))
+    return counted(count, what)
+
+
+def _columns(prepared: Any) -> None:
+    common.show("Columns:", *(f"  {sentence}" for sentence in prepared.columns))
+
+
+def _survey(prepared: Any) -> None:
+    """Say what the pairs are like, and what follows from it."""
     survey = prepared.survey
     sides = [_numbers(survey.source), _numbers(survey.target)]
     rows = [[name, *(side[name] for side in sides)] for name in sides[0]]
-    common.show(f"{survey.pairs:,} pairs (lengths in characters)", common.table(["", "source", "target"], rows))
+    common.show(f"{_counted(survey.pairs, 'pair')} (lengths in characters)")
+    common.show(common.table(["", "source", "target"], rows))
     for doubt in prepared.doubts:
         common.show(f"note: {doubt}")
     if survey.marks:
         common.show(f"tags and features: {len(survey.marks)}: {' '.join(survey.marks[:20])}")
-    common.show(f"{survey.shared_characters:.1%} of the target's characters are in the source's alphabet")
-    relation = survey.relation
-    common.show(
-        f"beyond chance, {relation.copied:.0%} of a target stands in its source, in the same order, "
-        f"{relation.stem:.0%} of a source in its target, in stretches, and {relation.kept:.0%} of its rare characters",
-        f"{relation.copied_words:.0%} of a target's words of three letters and more stand in its source; "
-        f"{relation.repeated:.1%} of rows repeat another row",
-    )
-    if valid:
-        common.show(f"{prepared.repeats():,} of {len(prepared.valid):,} validation pairs are training pairs too")
-        _strangers(prepared, survey)
-    chosen = choose(survey, {})
-    rows = [list(reason) for reason in chosen.reasons]
-    table = common.table(["setting", "value", "because"], rows, words=True)
+    common.show(*_sentences(survey))
+
+
+def _sentences(survey: Any) -> list[str]:
+    """Return what was found, each with what follows from it."""
+    relation, shared = survey.relation, survey.shared_characters
+    own = "the target has an alphabet of its own" if shared < SOME else "the two alphabets overlap"
+    alphabet = "both sides have the same alphabet" if shared > MOST else own
+    lines = [f"{shared:.0%} of the target's characters occur in the sources: {alphabet}."]
+    copying = f"{relation.copied:.0%} of a target is copied from its source, beyond chance"
+    if relation.copied > MOST:
+        lines.append(f"{copying}: a model that copies the source would get most characters right.")
+    elif relation.copied > SOME:
+        lines.append(f"{copying}: the model has to learn what to keep and what to change.")
+    else:
+        lines.append(f"{copying}: the model has to learn the whole output, not a change of the input.")
+    if relation.copied_words > SOME:
+        lines.append(f"{relation.copied_words:.0%} of the words of a target occur in its source.")
+    if relation.repeated > 0:
+        lines.append(f"{relation.repeated:.1%} of the rows repeat another row, so they count more than once.")
+    return lines
+
+
+def _validation(prepared: Any) -> None:
+    """Say what validation is on."""
+    files, scan = prepared.files, prepared.scan
+    for path, pairs, repeats in zip(files.valid, scan.valid, scan.repeated):
+        common.show(
+            f"{path}: {_counted(len(pairs), 'validation pair')}, {repeats:,} of them also in the training data."
+        )
+    if not files.valid and prepared.held_out:
+        common.show(f"{_counted(prepared.held_out, 'pair')} would be held out for validation (--valid names a file).")
+    for note in prepared.notes:
+        if note not in scan.report.notes and note not in prepared.doubts:
+            common.show(f"note: {note}")
+
+
+def _choices(prepared: Any) -> None:
+    """Show what the autopilot would choose, and some pairs as the model would see them."""
+    from weft.choose import choose
+    from weft.settings import compose
+
+    chosen = choose(prepared.survey, {})
+    table = common.table(["setting", "value", "because"], [list(reason) for reason in chosen.reasons], words=True)
     common.show("what the data decide (how large and how many models follow from the time and the machine)", table)
     for note in chosen.notes:
         common.show(f"note: {note}")
     _examples(prepared, compose(("autopilot", chosen.layer)).spec)
 
 
-def _strangers(prepared: Any, survey: Any) -> None:
-    """Characters of validation sources that training never had."""
-    known = survey.source.characters
-    found = Counter(c for pair in prepared.valid for c in set(pair.source) - set(known))
-    rows = sum(not set(pair.source) <= set(known) for pair in prepared.valid)
-    if rows:
-        some = " ".join(c for c, _ in found.most_common(20) if c.isprintable())
-        common.show(f"{rows:,} of their sources have characters that the training sources have not: {some}")
-
-
 def _numbers(side: Any) -> dict[str, str]:
-    """One side of the survey, by name."""
+    """Return the numbers of one side of the survey, by name."""
     return {
         "mean length": f"{side.mean:.1f}",
         "longest": f"{side.longest:,}",
@@ -114,7 +150,7 @@ def _examples(prepared: Any, spec: Any) -> None:
     sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
     source, target = prepared.tokenisers(sides[0], sides[1], spec.embed.shared, spec.data.tag_at, spec.data.unseen)
     target = target.written(spec.backward)
-    counts = [f"{len(t):,} {name} symbols ({t.kind})" for name, t in (("source", source), ("target", target))]
+    counts = [f"{len(t):,} {name} tokens ({t.kind})" for name, t in (("source", source), ("target", target))]
     common.show("; ".join(counts))
     for pair in islice(prepared.training(), 5):
         read, written = source.encode_sources([pair])[0], target.encode(pair.target)
@@ -123,7 +159,7 @@ def _examples(prepared: Any, spec: Any) -> None:
         )
 
 
-def _first(symbols: Iterable[str], most: int = 120) -> str:
-    """Symbols side by side, as many as a person reads."""
-    text = " ".join(islice(symbols, most))
+def _first(tokens: Iterable[str], most: int = 120) -> str:
+    """Return the first tokens, as many as a person reads."""
+    text = " ".join(islice(tokens, most))
     return text if len(text) <= most else f"{text[: most - 1]}…"
