@@ -104,7 +104,9 @@ class _Unrolled(torch.autograd.Function):
         rows, steps, inputs = x.shape
         width = h.shape[1]
         by_time = x.transpose(0, 1).reshape(steps * rows, inputs)
-        pre = torch.addmm(bias, by_time, weight[:, :inputs].t()).view(steps, rows, -1)  # backward does not need it
+        pre = torch.addmm(bias, by_time, weight[:, :inputs].t()).view(
+            steps, rows, len(weight)
+        )  # backward does not need it
         problem = Problem(cell, steps, rows, width)
         saved: Arrays = {
             "x": by_time,

@@ -34,9 +34,8 @@ class Ensemble:
     def begin(self, source: Tensor, mask: Tensor) -> States:
         states = []
         for number, model in enumerate(self.models):
-            longest = 1 + int(
-                mask[:, number].any(0).nonzero().max()
-            )  # without the padding for another model's longer source
+            real = mask[:, number].any(0).nonzero()
+            longest = 1 + int(real.max())  # without the padding for another model's longer source
             states.append(model.begin(source[:, number, :longest], mask[:, number, :longest]))
         return States(tuple(states))
 
