@@ -24,8 +24,9 @@ from weft.learn import snapshot
 from weft.learn.backward import Backward
 from weft.learn.budget import Budget, rate_at
 from weft.learn.checkpoint import Checkpoint
-from weft.learn.effort import Effort, share_of_speed
+from weft.learn.effort import Effort
 from weft.learn.feeding import Feeding
+from weft.learn.log_lines import evaluation_line, report_line
 from weft.learn.objectives import OBJECTIVES
 from weft.learn.optimise import Average, adamw, clip_gradient, set_rate
 from weft.learn.progress import Progress, Window
@@ -238,18 +239,8 @@ class Trainer:
         window, self.progress.window = self.progress.window, Window()
         self.progress.reports = due
         share = self.share
-        line = {
-            "kind": "report",
-            "step": self.progress.step,
-            "epoch": round(self._epochs(), 4),
-            "loss": window.total / window.count,
-            "rate": self.optimiser.param_groups[0]["lr"],
-            "gradient": window.gradient / window.steps,
-            "tokens_per_second": round(window.count / max(1e-9, window.seconds)),
-            "effort": round(share_of_speed(window.operations, window.seconds, self.effort.most), 3),
-            "seconds": round(self.progress.seconds, 2),
-            "share": round(share, 4),
-        }
+        rate = self.optimiser.param_groups[0]["lr"]
+        line = report_line(self.progress, window, self._epochs(), share, rate, self.effort.most)
         if self.world.first:
             self.log.write(line)
             self.reporter.report({**line, "left": self.progress.seconds * (1 - share) / share if share else None})
@@ -272,10 +263,11 @@ class Trainer:
             raise _Stopped
         self._compare_with_best(evaluation)
         self._tick()
-        line = self._evaluation_line(evaluation)
+        shown = examples(self.validator.pairs, evaluation.outputs)
+        line = evaluation_line(self.progress, evaluation, self.spec.train.select, self._epochs(), self.share, shown)
         if self.world.first:
             self.log.write(line)
-            self.reporter.evaluation(line, examples(self.validator.pairs, evaluation.outputs))
+            self.reporter.evaluation(line, shown)
         self._save()
         if self.world.first:
             after_evaluation()
@@ -307,23 +299,6 @@ class Trainer:
             progress.stale += 1
         patience = self.spec.train.patience
         progress.stopped_early = bool(patience) and progress.stale >= patience
-
-    def _evaluation_line(self, evaluation: Evaluation) -> dict[str, Any]:
-        progress, metric = self.progress, self.spec.train.select
-        return {
-            "kind": "evaluation",
-            "step": progress.step,
-            "epoch": round(self._epochs(), 4),
-            **evaluation.metrics,
-            "pairs": evaluation.n,
-            "metric": metric,
-            "score": evaluation.metrics[metric],
-            "best": progress.best_step == progress.step,
-            "best_score": progress.best_score,
-            "seconds": round(progress.seconds, 2),
-            "share": round(self.share, 4),
-            "examples": [[e.source, e.wanted, e.output] for e in examples(self.validator.pairs, evaluation.outputs)],
-        }
 
     # saving and stopping --------------------------------------------------------------------------------------------
 

@@ -65,33 +65,33 @@ class Validator:
         model.eval()
         try:
             with packed(model):
-                said = self._said(cast(Searched, model), plan, device, tick, cut)
+                texts = self._texts(cast(Searched, model), plan, device, tick, cut)
                 metrics = self.teacher_forced(model, device)
-            outputs = [self.unseen_characters.restore(pair.source, text) for pair, text in zip(self.pairs, said)]
+            outputs = [self.unseen_characters.restore(pair.source, text) for pair, text in zip(self.pairs, texts)]
             metrics |= table_of().score(outputs, [pair.targets for pair in self.pairs])
         finally:
             model.train(training)
         return Evaluation(metrics, len(self.pairs), outputs)
 
-    def _said(
+    def _texts(
         self, model: Searched, plan: SearchPlan, device: torch.device, tick: Callable[[int], None] | None, cut: bool
     ) -> list[str]:
-        """The output for each source."""
+        """Decode every source; equal ones once."""
         limits = self._soon_after_targets(plan) if cut else [plan.longest(len(source)) for source in self.sources]
         groups = deduplicate([(limit, *source) for limit, source in zip(limits, self.sources)], plan)
         if tick is not None and len(groups) < len(limits):
             tick(len(limits) - len(groups))
-        firsts = [places[0] for places in groups]
-        sources, longest = [self.sources[p] for p in firsts], [limits[p] for p in firsts]
-        said = [""] * len(limits)
-        for places, best in zip(groups, decode(model, sources, plan, device, longest=longest, tick=tick)):
-            for place in places:
-                said[place] = self.tokeniser.decode(best[0].ids)
-        return said
+        firsts = [rows[0] for rows in groups]
+        sources, longest = [self.sources[row] for row in firsts], [limits[row] for row in firsts]
+        texts = [""] * len(limits)
+        for rows, hypotheses in zip(groups, decode(model, sources, plan, device, longest=longest, tick=tick)):
+            for row in rows:
+                texts[row] = self.tokeniser.decode(hypotheses[0].ids)
+        return texts
 
     def _soon_after_targets(self, plan: SearchPlan) -> list[int]:
-        each = zip(self.sources, self.targets)
-        return [min(plan.longest(len(source)), math.ceil(1.5 * len(target)) + 5) for source, target in each]
+        pairs = zip(self.sources, self.targets)
+        return [min(plan.longest(len(source)), math.ceil(1.5 * len(target)) + 5) for source, target in pairs]
 
     def teacher_forced(self, model: Model, device: torch.device) -> dict[str, float]:
         forced = TeacherForced([model], len(self.tokeniser), self.batch_tokens, device)
@@ -99,7 +99,7 @@ class Validator:
 
 
 def examples(pairs: Sequence[Pair], outputs: Sequence[str], count: int = 2) -> list[Example]:
-    """Pairs with their outputs, always the same few, so that one sees them change."""
+    """Return a few pairs with their outputs, always the same ones, so that one sees them change."""
     rows = [len(pairs) * (i + 1) // (count + 1) for i in range(min(count, len(pairs)))]
     return [Example(_shown(pairs[row]), _wanted(pairs[row], outputs[row]), outputs[row]) for row in rows]
 
@@ -109,5 +109,5 @@ def _shown(pair: Pair) -> str:
 
 
 def _wanted(pair: Pair, output: str) -> str:
-    """The reference that the output equals, or else the first."""
+    """Return the reference that the output equals, or else the first."""
     return output if output in pair.references else pair.target
