@@ -16,7 +16,7 @@ from weft.core.pair import Pair
 from weft.data.blocks import blocks_of
 from weft.data.corpus import Corpus
 from weft.data.prepare import Files, Prepared
-from weft.data.survey import Survey, places_of, survey
+from weft.data.survey import Survey, shuffle_keys, survey
 from weft.data.text import relation
 from weft.data.text.augment import augmented, kept_letters, stretches, with_augmented
 from weft.data.text.relation import Relation, RelationSurvey, copied
@@ -88,7 +88,7 @@ def test_the_share_that_is_copied() -> None:
 def relation_of(pairs: list[Pair]) -> Relation:
     related = RelationSurvey()
     for block in blocks_of(pairs):
-        related.add(block, places_of(block.sources))
+        related.add(block, shuffle_keys(block.sources))
     return related.result()
 
 
@@ -110,7 +110,7 @@ def test_the_sample_is_the_same_whatever_the_blocks_are(monkeypatch: pytest.Monk
         monkeypatch.setattr("weft.data.blocks.ROWS", rows)
         related = RelationSurvey()
         for block in blocks_of(pairs):
-            related.add(block, places_of(block.sources))
+            related.add(block, shuffle_keys(block.sources))
         samples.append(related._sample)
     expected, draw = pairs[: relation.SAMPLE], random.Random(1)
     for row in range(relation.SAMPLE, len(pairs)):

@@ -316,7 +316,7 @@ def test_a_hold_out_of_nearly_everything_leaves_half_to_train_on(weft: Weft, pai
 def test_few_pairs_are_trained_and_validated_on_with_a_note(weft: Weft) -> None:
     done = weft("train", put("few.tsv", GOOD * 2), "--steps", 2, *SMALL, "--out", "run")
     assert done.code == 0, done.err
-    assert "note: only 10 pairs: nothing is kept aside, and validation is on the training pairs" in done.err
+    assert "note: only 10 pairs: nothing is held out, and validation is on the training pairs" in done.err
     assert "10 pairs that are training pairs too: none are held out" in Path("run/README.md").read_text(
         encoding="utf-8"
     )

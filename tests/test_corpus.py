@@ -23,7 +23,7 @@ from weft.data.corpus import Corpus, is_corpus, write_corpus
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import Files, Prepared, cache_root, keep_given
 from weft.data.spool import read_blocks, write_block
-from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, places_of, survey
+from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, shuffle_keys, survey
 from weft.data.text.tokens import COUNTED, Tokeniser, learn, learn_counted
 
 CHARACTERS = ("characters", 400)
@@ -195,7 +195,7 @@ def everything(files: Files, root: Path) -> tuple[Prepared, Corpus]:
 
 
 def place(pair: Pair) -> int:
-    return places_of([pair.source])[0]
+    return shuffle_keys([pair.source])[0]
 
 
 def fail(*_: object, **__: object) -> None:
@@ -261,7 +261,7 @@ def test_pairs_come_back_from_the_spool_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "spool"
     with path.open("wb") as file:
         for block in blocks_of(pairs):
-            write_block(file, block, places_of(block.sources))
+            write_block(file, block, shuffle_keys(block.sources))
     read = list(read_blocks(path))
     assert [pair for block, _, _ in read for pair in block.pairs()] == pairs
     assert [place for _, places, _ in read for place in places.tolist()] == list(map(place, pairs))
@@ -358,10 +358,10 @@ def test_a_folder_that_is_not_of_the_cache_is_never_dropped(tmp_path: Path) -> N
     assert strange.is_dir()
 
 
-# prepare: what is kept aside -----------------------------------------------------------------------------------------
+# prepare: what is held out -----------------------------------------------------------------------------------------
 
 
-def test_rows_kept_aside_are_not_in_training_and_share_no_source_with_it(tmp_path: Path) -> None:
+def test_rows_held_out_are_not_in_training_and_share_no_source_with_it(tmp_path: Path) -> None:
     pairs = some_pairs(600, sources=150)  # every source four times
     made = Prepared(Files((write_tsv(tmp_path / "a.tsv", pairs),)), root=tmp_path / "cache")
     training = list(made.training())
@@ -372,15 +372,15 @@ def test_rows_kept_aside_are_not_in_training_and_share_no_source_with_it(tmp_pat
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
-def test_about_the_share_that_was_asked_for_is_kept_aside(share: float) -> None:
+def test_about_the_share_that_was_asked_for_is_held_out(share: float) -> None:
     found, kept = survey(some_pairs(1000), share)
     assert len(kept) == pytest.approx(share * 1000, abs=3)
     assert found.pairs == 1000
 
 
 @pytest.mark.parametrize("seed", range(31))
-def test_of_tokens_of_a_text_half_to_twice_the_share_is_kept_aside(seed: int) -> None:
-    """Less only where the source at the border is more than that by itself: it is kept aside whole or not at all."""
+def test_of_tokens_of_a_text_half_to_twice_the_share_is_held_out(seed: int) -> None:
+    """Less only where the source at the border is more than that by itself: it is held out whole or not at all."""
     draw = random.Random(seed)
     words = ["".join(draw.choices("abcdefghij", k=6)) for _ in range(60)]
     rows = draw.choices(words, [1 / (2 + rank) for rank in range(1, 61)], k=1000)
@@ -397,7 +397,7 @@ def standing_at(count: int, others: list[str]) -> str:
 
 
 @pytest.mark.parametrize(("before", "times", "kept"), [(4, 15, 19), (4, 16, 4), (5, 15, 5), (0, 19, 19), (0, 20, 0)])
-def test_a_frequent_source_at_the_border_is_kept_aside_if_little_else_would_be_and_it_is_not_too_much(
+def test_a_frequent_source_at_the_border_is_held_out_if_little_else_would_be_and_it_is_not_too_much(
     before: int, times: int, kept: int
 ) -> None:
     others = [f"s{n}" for n in range(60)]
@@ -408,15 +408,15 @@ def test_a_frequent_source_at_the_border_is_kept_aside_if_little_else_would_be_a
 
 
 @pytest.mark.parametrize(("before", "said"), [(1, "only 1 pair could"), (3, "only 3 pairs could"), (10, "")])
-def test_that_little_could_be_kept_aside_is_told(before: int, said: str, tmp_path: Path) -> None:
+def test_that_little_could_be_held_out_is_told(before: int, said: str, tmp_path: Path) -> None:
     others = [f"s{n}" for n in range(20)]
     rows = [Pair(source, f"x{n}") for n, source in enumerate([*others, *[standing_at(before, others)] * 50])]
     path = write_tsv(tmp_path / "a.tsv", rows)
     made = Prepared(Files((path,)), root=tmp_path / "cache")
     assert len(made.valid) == before
-    assert made.notes == ([f"{said} be kept aside for validation (--valid names a file of more)"] if said else [])
+    assert made.notes == ([f"{said} be held out for validation (--valid names a file of more)"] if said else [])
     given = Prepared(Files((path,), (write_tsv(tmp_path / "v.tsv", rows[:3]),)), root=tmp_path / "cache")
-    assert not any("kept aside" in note for note in given.notes), "the user has said what to validate on"
+    assert not any("held out" in note for note in given.notes), "the user has said what to validate on"
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -432,18 +432,18 @@ def test_a_side_that_is_always_the_same_is_told_unless_there_is_one_pair(side: s
     assert said not in notes(pairs[:1])
 
 
-def test_no_more_than_a_thousand_rows_are_kept_aside() -> None:
+def test_no_more_than_a_thousand_rows_are_held_out() -> None:
     _, kept = survey((Pair(f"s{i}", "t") for i in range(30_000)), 0.5)
     assert len(kept) == LARGEST_HOLD_OUT
 
 
-def test_what_is_kept_aside_does_not_depend_on_the_order_of_the_rows() -> None:
+def test_what_is_held_out_does_not_depend_on_the_order_of_the_rows() -> None:
     pairs = some_pairs(500)
     shuffled = random.Random(3).sample(pairs, len(pairs))
     assert set(survey(pairs, 0.05)[1]) == set(survey(shuffled, 0.05)[1])
 
 
-def test_what_is_kept_aside_is_nearly_the_same_when_a_row_is_added() -> None:
+def test_what_is_held_out_is_nearly_the_same_when_a_row_is_added() -> None:
     pairs = some_pairs(500)
     before, after = set(survey(pairs, 0.05)[1]), set(survey([*pairs, Pair("one more", "x")], 0.05)[1])
     assert len(before ^ after) <= 2
@@ -455,7 +455,7 @@ def test_a_hold_out_of_nearly_all_rows_leaves_some_to_train_on() -> None:
     assert len(kept) == pytest.approx(len(pairs) / 2, abs=3)
 
 
-def test_with_fewer_than_fifty_pairs_nothing_is_kept_aside_and_then_at_least_ten() -> None:
+def test_with_fewer_than_fifty_pairs_nothing_is_held_out_and_then_at_least_ten() -> None:
     assert survey((Pair(f"s{i}", "t") for i in range(FEWEST_PAIRS - 1)), 0.05)[1] == []
     assert len(survey((Pair(f"s{i}", "t") for i in range(FEWEST_PAIRS)), 0.05)[1]) == SMALLEST_HOLD_OUT
     assert survey((Pair(f"s{i}", "t") for i in range(FEWEST_PAIRS)), 0)[1] == []
@@ -466,23 +466,23 @@ def test_with_few_pairs_validation_is_on_the_training_pairs_and_a_note_says_so(t
     made = Prepared(Files((write_tsv(tmp_path / "a.tsv", pairs),)), root=tmp_path / "cache")
     assert list(made.training()) == pairs
     assert made.valid == pairs
-    assert made.notes == ["only 6 pairs: nothing is kept aside, and validation is on the training pairs"]
+    assert made.notes == ["only 6 pairs: nothing is held out, and validation is on the training pairs"]
 
 
-def test_the_note_about_nothing_kept_aside_does_not_blame_the_number_when_the_user_asked_for_it(tmp_path: Path) -> None:
+def test_the_note_about_nothing_held_out_does_not_blame_the_number_when_the_user_asked_for_it(tmp_path: Path) -> None:
     path = write_tsv(tmp_path / "a.tsv", some_pairs(500))
     notes = Prepared(Files((path,), hold_out=0), root=tmp_path / "cache").notes
-    assert notes == ["nothing is kept aside, and validation is on the training pairs"]
+    assert notes == ["nothing is held out, and validation is on the training pairs"]
 
 
-def test_where_nothing_is_kept_aside_validation_is_on_some_of_many_training_pairs(tmp_path: Path) -> None:
+def test_where_nothing_is_held_out_validation_is_on_some_of_many_training_pairs(tmp_path: Path) -> None:
     path = write_tsv(tmp_path / "a.tsv", some_pairs(2500))
     valid = Prepared(Files((path,), hold_out=0), root=tmp_path / "cache").valid
     assert valid == some_pairs(2500)[::3]
     assert len(valid) <= LARGEST_HOLD_OUT
 
 
-def test_with_a_validation_file_nothing_is_kept_aside(tmp_path: Path) -> None:
+def test_with_a_validation_file_nothing_is_held_out(tmp_path: Path) -> None:
     pairs, valid = some_pairs(100), some_pairs(7, seed=9)
     files = Files((write_tsv(tmp_path / "a.tsv", pairs),), (write_tsv(tmp_path / "v.tsv", valid),))
     made = Prepared(files, root=tmp_path / "cache")

@@ -100,10 +100,10 @@ def test_what_is_no_pair_is_refused_with_its_place(tiny_run: Run, wrong: Any) ->
 # stdin ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("command", "lines"), [("train", 0), ("data", 1)])
-def test_validation_pairs_do_not_come_by_stdin(weft: Weft, tiny_pairs: Path, command: str, lines: int) -> None:
+@pytest.mark.parametrize("command", ["train", "data"])
+def test_validation_pairs_do_not_come_by_stdin(weft: Weft, tiny_pairs: Path, command: str) -> None:
     done = weft(command, tiny_pairs, "--valid", "-")
-    refused(done, "read several times", "--valid -", "as a file", after_lines=lines)
+    refused(done, "read several times", "--valid -", "as a file")
 
 
 def test_several_processes_do_not_share_one_stdin(tmp_path: Path) -> None:

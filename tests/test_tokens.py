@@ -217,7 +217,7 @@ def test_a_shared_tokeniser_knows_both_sides(tmp_path: Path) -> None:
     assert source.to_json() == target.to_json()
 
 
-def test_rows_kept_aside_do_not_teach_symbols(tmp_path: Path) -> None:
+def test_rows_held_out_do_not_teach_symbols(tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     path.write_text("".join(f"{chr(0x4E00 + i)}\tx\n" for i in range(100)), encoding="utf-8")
     data = Prepared(Files((str(path),)), root=tmp_path / "cache")

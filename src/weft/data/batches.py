@@ -29,11 +29,11 @@ class EpochPlan:
     def __len__(self) -> int:
         return len(self.begins)
 
-    def __getitem__(self, place: int) -> Rows:
-        return self.rows[self.begins[place] : self.ends[place]]
+    def __getitem__(self, number: int) -> Rows:
+        return self.rows[self.begins[number] : self.ends[number]]
 
     def __iter__(self) -> Iterator[Rows]:
-        return (self[place] for place in range(len(self)))
+        return (self[number] for number in range(len(self)))
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def _both(names: Sequence[str], extras: Sequence[str]) -> Sequence[str]:
     """Return the source and the target: by their names, or the only two; nothing where there are more."""
     left = [name for name in names if name not in extras]
     without_numbers = [name for name in left if not numbers_rows(name)]
-    only_two = next((some for some in (left, without_numbers) if len(some) == 2), ())
+    only_two = next((both for both in (left, without_numbers) if len(both) == 2), ())
     return paired(names) or only_two
 
 
@@ -94,16 +94,18 @@ def _other(side: str, known: Mapping[str, str], names: Sequence[str], extras: Se
     return {side: left[0]} if len(left) == 1 else {}
 
 
-def check_apart(columns: Columns, places: Mapping[str, str], where: str, policy: BadRowPolicy, known: str = "") -> None:
-    """Refuse a column with two roles (`places` says where each is), unless it was chosen as both source and target."""
+def check_apart(
+    columns: Columns, locations: Mapping[str, str], where: str, policy: BadRowPolicy, known: str = ""
+) -> None:
+    """Refuse a column with two roles, unless it was chosen as both source and target."""
     taken: dict[str, str] = {}
-    for role, place in places.items():
-        other = taken.setdefault(place, role)
+    for role, location in locations.items():
+        other = taken.setdefault(location, role)
         both_sides = (other, role) == SIDES and columns.source == columns.target and columns.source is not None
         if other != role and not both_sides:
             flags = f" with --{other} and --{role}" if policy.training else ", as in the data of the training"
             todo = f"give each a column of its own{flags}{known}"
-            raise UserError(f"{other} and {role} would both be {place}", where, todo)
+            raise UserError(f"{other} and {role} would both be {location}", where, todo)
 
 
 def beyond(role: str, column: int, width: str, where: str, policy: BadRowPolicy) -> UserError:

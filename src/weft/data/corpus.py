@@ -57,9 +57,9 @@ class _Mapped:
 
     def counts(self, symbols: int) -> Ints:
         """How often each symbol occurs, in the first MANY of them."""
-        found = np.bincount(self._ids[:MANY], minlength=symbols)
+        counts = np.bincount(self._ids[:MANY], minlength=symbols)
         self.release()
-        return found.astype(np.int64)
+        return counts.astype(np.int64)
 
     def repeats(self) -> npt.NDArray[np.int32]:
         """How often a symbol stands after itself in each row."""

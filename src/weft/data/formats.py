@@ -40,12 +40,12 @@ class Layout:
     """Where a file has what is read."""
 
     file: str
-    places: Mapping[str, str]  # by role
+    locations: Mapping[str, str]  # by role
     unused: str = ""  # the end of a sentence on what is not read
 
     def sentence(self, cells: Cells) -> str:
         """Return a sentence that says it, with a row as the example."""
-        each = [f"{role} is {place} ({_clipped(text)})" for (role, place), text in zip(self.places.items(), cells)]
+        each = [f"{role} is {where} ({_clipped(text)})" for (role, where), text in zip(self.locations.items(), cells)]
         return f"{self.file}: {', '.join(each)}{self.unused}"
 
 
@@ -79,8 +79,8 @@ class ReadReport:
     def describe_columns(self, cells: Cells) -> None:
         """Write down which columns are read, with a row as the example; once for files that have the same."""
         if self.layout is not None:
-            places = "; ".join(f"{role} {place}" for role, place in self.layout.places.items())
-            self.columns.setdefault(places, self.layout.sentence(cells))
+            key = "; ".join(f"{role} {location}" for role, location in self.layout.locations.items())
+            self.columns.setdefault(key, self.layout.sentence(cells))
 
 
 class Fault(Exception):

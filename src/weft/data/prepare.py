@@ -154,10 +154,10 @@ class Prepared:
         notes = [*dict.fromkeys(read), *self.doubts]
         if not self.scan.valid[0]:
             few = f"only {counted(self.survey.pairs, 'pair')}: " if self.survey.pairs < FEWEST_PAIRS else ""
-            notes.append(f"{few}nothing is kept aside, and validation is on the training pairs")
+            notes.append(f"{few}nothing is held out, and validation is on the training pairs")
         if 0 < self.held_out < SMALLEST_HOLD_OUT:
-            kept = counted(self.held_out, "pair")
-            notes.append(f"only {kept} could be kept aside for validation (--valid names a file of more)")
+            few_pairs = counted(self.held_out, "pair")
+            notes.append(f"only {few_pairs} could be held out for validation (--valid names a file of more)")
         return [*notes, *self._valid_notes()]
 
     def _valid_notes(self) -> Iterator[str]:
@@ -177,11 +177,11 @@ class Prepared:
 
     def _blocks(self, stage: str) -> Iterator[Block]:
         below, rows = self.survey.hold_out_below, 0
-        for block, places, share in read_blocks(self.folder / SPOOL):
+        for block, keys, share in read_blocks(self.folder / SPOOL):
             rows += len(block)
             if self._progress is not None:
                 self._progress(stage, rows, share)
-            learned = places >= below
+            learned = keys >= below
             yield block if learned.all() else block.only(learned.tolist())
 
     def tokenisers(

@@ -21,7 +21,7 @@ from weft.data.blocks import Block, blocks
 from weft.data.files import new_digest
 from weft.data.pairs import Columns, ReadReport, read_rows
 from weft.data.spool import write_block
-from weft.data.survey import Survey, Surveyor, places_of
+from weft.data.survey import Survey, Surveyor, shuffle_keys
 
 SPOOL, SCAN = "pairs.spool", "scan.json"
 Progress = Callable[[int, float], None]  # rows so far, share
@@ -81,9 +81,9 @@ def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
     counts = {"source": CharacterCounts(), "target": CharacterCounts()}
     with (folder / SPOOL).open("wb", buffering=1 << 20) as spool:
         for block in read(files.pairs, report, digest, progress):
-            places = places_of(block.sources)
-            write_block(spool, block, places)
-            surveyor.add(block, places)
+            keys = shuffle_keys(block.sources)
+            write_block(spool, block, keys)
+            surveyor.add(block, keys)
             repeats.add(block)
             counts["source"].add(block.sources)
             counts["target"].add(block.all_targets())

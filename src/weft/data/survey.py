@@ -57,7 +57,7 @@ class Survey:
     marks: tuple[str, ...] = ()
     longest_ratio: float = 1.0  # target characters per source character, the 99.9th percentile
     relation: Relation = field(default_factory=Relation)
-    hold_out_below: int = 0  # rows whose place in the fixed shuffling is below this are held out
+    hold_out_below: int = 0  # rows whose shuffle key is below this are held out
 
     @property
     def shared_characters(self) -> float:
@@ -81,8 +81,8 @@ class Survey:
         return cls(**{**content, **sides, "relation": relation, "marks": tuple(content["marks"])})
 
 
-def places_of(sources: Iterable[str]) -> list[int]:
-    """Return where rows stand in a fixed shuffling of all sources; rows of one source stand together."""
+def shuffle_keys(sources: Iterable[str]) -> list[int]:
+    """Return keys that put rows into a fixed random order, by their sources; rows of one source have the same key."""
     return [zlib.crc32(source.encode()) for source in sources]
 
 
@@ -137,33 +137,33 @@ class _Side:
 
 
 class _HeldOut:
-    """The rows that stand first in the fixed shuffling: a share of all, and at most about LARGEST_HOLD_OUT."""
+    """The rows that come first in the fixed random order: a share of all, and at most about LARGEST_HOLD_OUT."""
 
     def __init__(self, share: float) -> None:
         self.share, self.rows = share, 0
-        self._first: list[tuple[int, int, Pair]] = []  # a heap, the last in the shuffling on top
+        self._first: list[tuple[int, int, Pair]] = []  # a heap, the last in the order on top
 
-    def add(self, block: Block, places: Sequence[int]) -> None:
+    def add(self, block: Block, keys: Sequence[int]) -> None:
         full = len(self._first) > 2 * LARGEST_HOLD_OUT
         last = -self._first[0][0] if full else 0
-        for row in [n for n, place in enumerate(places) if place < last] if full else range(len(places)):
-            item = (-places[row], self.rows + row + 1, block.pair(row))
+        for row in [n for n, key in enumerate(keys) if key < last] if full else range(len(keys)):
+            item = (-keys[row], self.rows + row + 1, block.pair(row))
             if len(self._first) <= 2 * LARGEST_HOLD_OUT:
                 heapq.heappush(self._first, item)
             elif item[0] > self._first[0][0]:
                 heapq.heapreplace(self._first, item)
-        self.rows += len(places)
+        self.rows += len(keys)
 
     def result(self) -> tuple[int, list[Pair]]:
-        """Return the place below which rows are held out, and those rows in the order of the file."""
+        """Return the key below which rows are held out, and those rows in the order of the file."""
         if self.rows < FEWEST_PAIRS or self.share == 0:
             return 0, []
         count = min(LARGEST_HOLD_OUT, self.rows // 2, max(SMALLEST_HOLD_OUT, round(self.share * self.rows)))
-        places = sorted(-first for first, _, _ in self._first)
-        threshold = places[count]
-        if 2 * bisect_left(places, threshold) < count:  # a frequent source stands at the border: with it, unless it is
-            beyond = bisect_right(places, threshold)  # too much of all
-            threshold = places[beyond] if beyond < min(len(places), 2 * count) else threshold
+        keys = sorted(-first for first, _, _ in self._first)
+        threshold = keys[count]
+        if 2 * bisect_left(keys, threshold) < count:  # a frequent source stands at the border: with it, unless it is
+            beyond = bisect_right(keys, threshold)  # too much of all
+            threshold = keys[beyond] if beyond < min(len(keys), 2 * count) else threshold
         held_out = [(row, pair) for first, row, pair in self._first if -first < threshold]
         return threshold, [pair for _, pair in sorted(held_out, key=lambda item: item[0])]
 
@@ -177,13 +177,13 @@ class Surveyor:
         self._marks: set[str] = set()
         self._source_lengths = array("i")  # one a target
 
-    def add(self, block: Block, places: Sequence[int]) -> None:
-        """Add pairs, with the places of their sources."""
+    def add(self, block: Block, keys: Sequence[int]) -> None:
+        """Add pairs, with the shuffle keys of their sources."""
         self._source.add(block.sources)
         self._target.add(list(block.all_targets()))
         self._source_lengths.extend(map(len, block.sources))
-        self._held_out.add(block, places)
-        self._related.add(block, places)
+        self._held_out.add(block, keys)
+        self._related.add(block, keys)
         for row, extras in block.extras.items():
             self._marks.update(marks_of(block.pair(row)))
             self._source_lengths.extend([len(block.sources[row])] * len(extras.references))
@@ -209,5 +209,5 @@ def survey(pairs: Iterable[Pair], hold_out: float) -> tuple[Survey, list[Pair]]:
     """Return the survey of some pairs, and those that are held out, about the share `hold_out` (0: none)."""
     surveyor = Surveyor(hold_out)
     for block in blocks_of(pairs):
-        surveyor.add(block, places_of(block.sources))
+        surveyor.add(block, shuffle_keys(block.sources))
     return surveyor.result()

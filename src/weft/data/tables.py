@@ -122,8 +122,8 @@ class _Table:
             raise self._one_column()
         names = cells if columns.named or self._looks_like_header(cells) else []
         positions = self._positions(columns, roles, names)
-        places = {role: f"column {at + 1}" for role, at in zip(roles, positions)}
-        check_apart(columns, places, self.where, self.policy)
+        locations = {role: f"column {at + 1}" for role, at in zip(roles, positions)}
+        check_apart(columns, locations, self.where, self.policy)
         self.policy.report.layout = self._layout(columns, roles, positions, names)
         return positions, bool(names)
 
@@ -144,9 +144,9 @@ class _Table:
         self.policy.report.note(f"{self.where}: {text}")
 
     def _positions(self, columns: Columns, roles: Sequence[str], names: list[str]) -> list[int]:
-        found = names_of_roles(names, columns, roles) if names else {}
+        known = names_of_roles(names, columns, roles) if names else {}
         defaults = self._default_positions(columns, names)
-        return [self._position(role, columns.of(role), found.get(role), names, defaults) for role in roles]
+        return [self._position(role, columns.of(role), known.get(role), names, defaults) for role in roles]
 
     def _default_positions(self, columns: Columns, names: list[str]) -> dict[str, int]:
         """Return the first two columns, without those that number the rows where there are others."""

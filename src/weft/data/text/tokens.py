@@ -57,7 +57,7 @@ class Tokeniser(ABC):
 
     def __init__(self, marks: Sequence[str]) -> None:
         self.marks = list(marks)
-        self._mark_ids = {mark: len(SPECIALS) + place for place, mark in enumerate(self.marks)}
+        self._mark_ids = {mark: len(SPECIALS) + index for index, mark in enumerate(self.marks)}
         self.first = len(SPECIALS) + len(self.marks)  # the id of the first symbol of text
 
     @property
@@ -67,10 +67,10 @@ class Tokeniser(ABC):
 
     @abstractmethod
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Places in the list of symbols; −1 where a symbol is not in it."""
+        """Return indices into the list of symbols; −1 for a symbol that is not in it."""
 
     @abstractmethod
-    def _decode(self, places: Sequence[int]) -> str: ...
+    def _decode(self, indices: Sequence[int]) -> str: ...
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Tokeniser(ABC):
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         step = -1 if self.backward else 1
-        return [[self.first + p if p >= 0 else UNKNOWN for p in places[::step]] for places in self._encode(texts)]
+        return [[self.first + p if p >= 0 else UNKNOWN for p in indices[::step]] for indices in self._encode(texts)]
 
     def encode_flat(self, texts: Sequence[str]) -> Flat:
         """Return the ids of all texts one after the other, and how many each has."""
@@ -138,8 +138,8 @@ class Tokeniser(ABC):
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; specials and marks are left out, UNKNOWN shows as �."""
-        places = [i - self.first if i != UNKNOWN else -1 for i in ids if i >= self.first or i == UNKNOWN]
-        return self._decode(places[::-1] if self.backward else places)
+        indices = [i - self.first if i != UNKNOWN else -1 for i in ids if i >= self.first or i == UNKNOWN]
+        return self._decode(indices[::-1] if self.backward else indices)
 
     def joining(self, text: str) -> list[int]:
         """The symbols that would change the end of a text if they were written after it, as an accent does."""
@@ -162,9 +162,9 @@ class Tokeniser(ABC):
 
     def written(self, backward: bool) -> Tokeniser:
         """The same symbols, for a model that writes this way."""
-        made = copy(self)
-        made.backward = backward
-        return made
+        tokeniser = copy(self)
+        tokeniser.backward = backward
+        return tokeniser
 
     def save(self, path: Path) -> None:
         path.write_text(self.to_json(), encoding="utf-8")
@@ -188,7 +188,7 @@ class _Listed(Tokeniser):
     def __init__(self, symbols: Sequence[str], marks: Sequence[str] = ()) -> None:
         super().__init__(marks)
         self._symbols = list(symbols)
-        self._places = {symbol: place for place, symbol in enumerate(self._symbols)}
+        self._indices = {symbol: index for index, symbol in enumerate(self._symbols)}
 
     @property
     def symbols(self) -> list[str]:
@@ -203,11 +203,11 @@ class _Listed(Tokeniser):
         return text
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        place = self._places
-        return [[place.get(symbol, -1) for symbol in self._cut(text)] for text in texts]
+        index = self._indices
+        return [[index.get(symbol, -1) for symbol in self._cut(text)] for text in texts]
 
-    def _decode(self, places: Sequence[int]) -> str:
-        return self._glue.join(self._symbols[p] if p >= 0 else LOST for p in places)
+    def _decode(self, indices: Sequence[int]) -> str:
+        return self._glue.join(self._symbols[p] if p >= 0 else LOST for p in indices)
 
     def _content(self) -> dict[str, Any]:
         return {"symbols": self._symbols}
@@ -258,8 +258,8 @@ class Parts(Characters):
     def _normalised(self, text: str) -> str:
         return taken_apart(text)
 
-    def _decode(self, places: Sequence[int]) -> str:
-        return composed(super()._decode(places))
+    def _decode(self, indices: Sequence[int]) -> str:
+        return composed(super()._decode(indices))
 
     def joining(self, text: str) -> list[int]:
         whole = composed(text)
@@ -292,8 +292,8 @@ class Bytes(Tokeniser):
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [list(text.encode("utf-8")) for text in texts]
 
-    def _decode(self, places: Sequence[int]) -> str:
-        return b"".join(bytes([p]) if p >= 0 else LOST.encode() for p in places).decode("utf-8", errors="replace")
+    def _decode(self, indices: Sequence[int]) -> str:
+        return b"".join(bytes([p]) if p >= 0 else LOST.encode() for p in indices).decode("utf-8", errors="replace")
 
     def _content(self) -> dict[str, Any]:
         return {}
@@ -318,12 +318,12 @@ class Subwords(Tokeniser):
         return self.first + self._size
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [found.ids for found in self._tokenizer.encode_batch_fast(list(texts))]
+        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
 
-    def _decode(self, places: Sequence[int]) -> str:
+    def _decode(self, indices: Sequence[int]) -> str:
         parts: list[list[int]] = [[]]
-        for place in places:
-            parts.append([]) if place < 0 else parts[-1].append(place)
+        for index in indices:
+            parts.append([]) if index < 0 else parts[-1].append(index)
         return LOST.join(self._tokenizer.decode(part) for part in parts)
 
     def _content(self) -> dict[str, Any]:
@@ -336,8 +336,8 @@ def learn_subwords(kind: str, texts: Iterable[str], size: int, marks: Sequence[s
 
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     model = models.BPE() if kind == "bpe" else models.Unigram()
-    made = {"bpe": trainers.BpeTrainer, "unigram": trainers.UnigramTrainer}[kind]
-    trainer = made(vocab_size=size, show_progress=False, initial_alphabet=alphabet, special_tokens=[])
+    trainer_class = {"bpe": trainers.BpeTrainer, "unigram": trainers.UnigramTrainer}[kind]
+    trainer = trainer_class(vocab_size=size, show_progress=False, initial_alphabet=alphabet, special_tokens=[])
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -381,13 +381,13 @@ def from_json(text: str | bytes, where: str) -> Tokeniser:
 
 
 def _loaded(content: dict[str, Any]) -> Tokeniser:
-    made = _of_kind(content)
-    made.tag_at = content.get("tag_at", "start")  # runs of an older Weft do not say it, nor the next
+    tokeniser = _of_kind(content)
+    tokeniser.tag_at = content.get("tag_at", "start")  # runs of an older Weft do not say it, nor the next
     unseen = content.get("unseen", "unknown")
-    made.unseen = "nearest" if unseen == "kin" else unseen  # kin: its name in earlier versions
-    made.backward = content.get("backward", False)
-    made.alphabet = content.get("alphabet", "")
-    return made
+    tokeniser.unseen = "nearest" if unseen == "kin" else unseen  # kin: its name in earlier versions
+    tokeniser.backward = content.get("backward", False)
+    tokeniser.alphabet = content.get("alphabet", "")
+    return tokeniser
 
 
 def _of_kind(content: dict[str, Any]) -> Tokeniser:
