@@ -51,7 +51,7 @@ def choose(
     if nearly_equal(survey, kinds) and not _decided(given):
         kinds = _spell_if_there_is_time(choices, survey, kinds, given, time)
     size_vocabularies(choices, survey, kinds, given)
-    choose_head(choices, survey, kinds, given, seconds)
+    choose_head(choices, survey, kinds, given)
     family = choose_family(given, kinds)
     augmented = augment(choices, survey, kinds, given) if family == "recurrent" else 0
     shape = batch_shape(choices, survey, kinds, given)

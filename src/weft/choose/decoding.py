@@ -24,15 +24,12 @@ def choose_bridge_and_attention(choices: Choices, given: Mapping[str, Any], surv
         choices.set("decoder.attention.location_aware", True, why)
 
 
-def choose_head(
-    choices: Choices, survey: Survey, kinds: Sequence[str], given: Mapping[str, Any], seconds: float
-) -> None:
+def choose_head(choices: Choices, survey: Survey, kinds: Sequence[str], given: Mapping[str, Any]) -> None:
     """Choose a head that copies source tokens where targets take many of their words from the source."""
-    share, by_steps = survey.relation.copied_words, {"steps", "epochs"} & set(given.get("train", {}))
-    if list(kinds) != ["bpe", "bpe"] or by_steps or uses_ctc(given) or seconds < NUMBERS.copy_seconds:
-        return
-    if share >= NUMBERS.copied_words and "kind" not in given.get("head", {}):
-        choices.set("head.kind", "copy", f"{share:.0%} of the words of a target are also in its source")
+    share = survey.relation.copied_words
+    decided = "kind" in given.get("head", {}) or uses_ctc(given)
+    if list(kinds) == ["bpe", "bpe"] and share >= NUMBERS.copied_words and not decided:
+        choices.set("head.kind", "copy", f"{share:.0%} of the words of a target are also in its source, beyond chance")
 
 
 def reverse_members(choices: Choices, given: Mapping[str, Any], shape: BatchShape) -> None:

@@ -92,8 +92,8 @@ class Numbers:
     bleu_words: float = number(5, "mean words of a target from which on BLEU selects: it counts four in a row", BY_HAND)
 
     # The decoder (decoding.py)
-    copied_words: float = number(0.4, "share of target words in the source, to copy them", NOT_MEASURED + "provisional")
-    copy_seconds: float = number(300, "seconds of a budget that a copying head needs", NOT_MEASURED + "provisional")
+    copied_words: float = number(0.2, "share of target words in the source, beyond chance, to copy them",
+                                 NOT_MEASURED + "copying won wherever it was tried, from 0.36 (nl2bash) to 0.82 (django)")
     location_aware_target: float = number(
         8, "tokens of a target from which on location-aware attention helps copying", "Features at every step")
     shortest_reversed: float = number(

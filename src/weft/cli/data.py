@@ -101,7 +101,7 @@ def _sentences(survey: Any) -> list[str]:
     else:
         lines.append(f"{copying}: the model has to learn the whole output, not a change of the input.")
     if relation.copied_words > SOME:
-        lines.append(f"{relation.copied_words:.0%} of the words of a target occur in its source.")
+        lines.append(f"{relation.copied_words:.0%} of the words of a target occur in its source, beyond chance.")
     if relation.repeated > 0:
         lines.append(f"{relation.repeated:.1%} of the rows repeat another row, so they count more than once.")
     return lines

@@ -24,7 +24,7 @@ _WORDS = re.compile(r"\w{3,}")
 
 @dataclass(frozen=True)
 class Relation:
-    """Shares between 0 and 1. `copied`, `stem` and `kept` are beyond chance: 0 is what other pairs' targets share."""
+    """Shares between 0 and 1. All but `repeated` are beyond chance: 0 is what the targets of other pairs share."""
 
     copied: float = 0.0  # of a target's characters: those that its source has in the same order
     stem: float = 0.0  # of a source's characters: those in stretches of three or more that its target has too
@@ -81,7 +81,7 @@ class RelationSurvey:
         return Relation(
             copied=beyond_chance(copied, self._sample),
             stem=beyond_chance(stem, self._sample[:STEMS]),
-            copied_words=copied_words(self._sample),
+            copied_words=beyond_chance(copied_words, self._sample),
             repeated=1 - sum(len(targets) for targets in self._targets.values()) / rows,
             kept=beyond_chance(kept, self._sample),
         )
