@@ -299,7 +299,7 @@ def test_init_refuses_data_whose_symbols_the_run_does_not_know(tmp_path: Path) -
     greek = [("αβγδ"[i % 4] * (i % 5 + 1) + "ε" * (i // 20), "x") for i in range(60)]
     with pytest.raises(UserError) as caught:
         weft.train(greek, out=tmp_path / "greek", steps=2, init=tmp_path / "latin")
-    assert "source symbols are unknown" in caught.value.what
+    assert "source tokens are unknown" in caught.value.what
     assert not (tmp_path / "greek" / "spec.yaml").exists()
 
 
