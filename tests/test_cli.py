@@ -23,7 +23,6 @@ from weft.api import Run
 from weft.cli import demo
 from weft.cli.main import app, hoist, main, spins
 from weft.core.errors import UserError
-from weft.runs import train as training
 from weft.runs.folder import RunFolder
 
 SMALL = ["--set", "encoder.width=32", "--set", "decoder.width=32", "--set", "embed.width=32"]
@@ -272,7 +271,10 @@ def test_settings_that_take_the_length_of_training_away_are_refused(weft: Weft, 
     config = put("a.yaml", "train: {steps: 2}\n")
     done = weft("train", pairs, "--out", "run", "--config", config, *SMALL, "--set", "train.steps=null")
     refused(
-        done, "the settings take away how long to train", "settings train\n", "--budget 10m, --steps N or --epochs N"
+        done,
+        "the settings do not say how long to train",
+        "settings train\n",
+        "give --budget 10m, --steps N or --epochs N",
     )
     assert not Path("run").exists()
 
@@ -407,7 +409,7 @@ def test_resuming_a_finished_run_shows_it_again_and_changes_no_weights(weft: Wef
 
 def test_resuming_with_a_changed_setting_is_refused_with_the_difference(weft: Weft, copied: Path) -> None:
     done = weft("train", "--out", copied, "--resume", "--set", "train.rate=0.5", "--seed", 7)
-    refused(done, "train.rate: 0.002 → 0.5", "train.seed: 1 → 7", "spec.yaml", "leave them out to go on")
+    refused(done, "train.rate: 0.002 → 0.5", "train.seed: 1 → 7", "spec.yaml", "leave them out to resume")
 
 
 def test_resuming_with_the_same_settings_file_is_not_refused(weft: Weft, copied: Path) -> None:
@@ -422,7 +424,7 @@ def test_resuming_with_a_misspelt_setting_is_told_so(weft: Weft, copied: Path) -
 
 def test_resuming_with_another_family_is_refused_with_the_difference(weft: Weft, copied: Path) -> None:
     done = weft("train", "--out", copied, "--resume", "--set", "decoder.heads=2")
-    refused(done, "decoder.kind: recurrent → transformer", "leave them out to go on")
+    refused(done, "decoder.kind: recurrent → transformer", "leave them out to resume")
 
 
 def test_resuming_with_changed_data_is_refused_with_the_difference(weft: Weft, copied: Path) -> None:
@@ -470,14 +472,13 @@ def test_the_last_of_several_runs_is_resumed_where_none_is_named(weft: Weft, pai
 def test_a_run_whose_pairs_came_from_a_pipe_asks_for_them_again(weft: Weft) -> None:
     lines = GOOD * 4
     assert weft("train", "-", "--out", "run", "--steps", 2, *SMALL, stdin=lines).code == 0
-    refused(weft("train", "--out", "run", "--resume"), "came from a pipe", "weft train - --out run --resume")
+    refused(weft("train", "--out", "run", "--resume"), "came from stdin", "weft train - --out run --resume")
     done = weft("train", "-", "--out", "run", "--resume", stdin=lines)
     assert done.code == 0, done.err
 
 
-def test_several_models_learn_from_pairs_that_are_piped_in(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "side_by_side", lambda *_: 2)
-    settings = [*SMALL, "--set", "train.members=2"]
+def test_several_models_learn_from_pairs_that_are_piped_in(weft: Weft) -> None:
+    settings = [*SMALL, "--set", "train.members=2", "--set", "train.side_by_side=2"]
     done = weft("train", "-", "--out", "run", "--steps", 2, *settings, stdin=GOOD * 12)
     assert done.code == 0, done.err
     assert len(list(Path("run/members/2/checkpoints").iterdir())) > 0
@@ -550,8 +551,8 @@ def test_a_run_without_a_tokeniser_is_refused(weft: Weft, copied: Path) -> None:
 def test_a_tokeniser_that_was_changed_is_refused(weft: Weft, copied: Path, name: str) -> None:
     path = copied / name
     path.write_text(path.read_text(encoding="utf-8").replace('"a"', '"z"'), encoding="utf-8")
-    refused(weft("predict", copied, stdin="abc\n"), "does not fit its checksum", name, "restore the file")
-    refused(weft("train", "--out", copied, "--resume"), "does not fit its checksum", name)
+    refused(weft("predict", copied, stdin="abc\n"), "its checksum does not match", name, "restore the file")
+    refused(weft("train", "--out", copied, "--resume"), "its checksum does not match", name)
 
 
 @pytest.mark.parametrize("facts", ["without sums", "none"])
@@ -938,9 +939,9 @@ def test_what_the_command_says_of_bad_lines_goes_before_a_settings_file(weft: We
 def test_the_demo_touches_nothing_that_is_not_its_own(weft: Weft, tiny_run: Run, tmp_path: Path) -> None:
     Path("mine-data").mkdir()
     put("mine-data/train.tsv", "a\tb\n")
-    refused(weft("demo", "--out", "mine"), "is there already", "mine-data", "choose another --out")
+    refused(weft("demo", "--out", "mine"), "exists already", "mine-data", "choose another --out")
     shutil.copytree(tiny_run.path, "mine", symlinks=True)
-    refused(weft("demo", "--out", "mine"), "is there already", "mine-data")
+    refused(weft("demo", "--out", "mine"), "exists already", "mine-data")
     assert Path("mine/best").exists()
     assert Path("mine-data/train.tsv").read_text() == "a\tb\n"
 
@@ -993,7 +994,7 @@ def test_the_demo_leaves_runs_of_other_commands_alone(weft: Weft, tiny_run: Run,
 def test_a_demo_that_is_refused_has_removed_nothing(weft: Weft, tiny_run: Run) -> None:
     by_command(tiny_run.path, "mine", "weft demo --out mine")
     Path("mine-data").mkdir()
-    refused(weft("demo", "--out", "mine"), "is there already", "mine-data", "choose another --out")
+    refused(weft("demo", "--out", "mine"), "exists already", "mine-data", "choose another --out")
     assert Path("mine/best").exists()
 
 

@@ -125,9 +125,9 @@ def test_every_line_of_every_table_is_in_some_variant() -> None:
 REFUSED: dict[str, tuple[Layer, str]] = {
     "blind": (
         layer(decoder__attention__score="none", bridge__give="none"),
-        "leaves the decoder blind to the source",
+        "leaves the decoder without the source",
     ),
-    "nothing to give": (layer(bridge={"kind": "zeros", "give": "every"}), "bridge.kind=zeros has nothing"),
+    "nothing to give": (layer(bridge={"kind": "zeros", "give": "every"}), "bridge.give=every has nothing to give"),
     "bridge to a Transformer": (layer(decoder=transformer(), bridge__kind="last"), "bridge has no effect"),
     "last of another width": (layer(bridge__kind="last", decoder__width=24), "bridge.kind=last hands"),
     "dot of other widths": (layer(decoder__attention__score="dot", decoder__width=24), "decoder.attention.score=dot"),
@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     ),
     "weigh of nothing": (
         layer(decoder__attention={"score": "none", "weigh": "sparsemax", "heads": 2}),
-        "makes decoder.attention.weigh, decoder.attention.heads mean nothing",
+        "leaves decoder.attention.weigh, decoder.attention.heads without effect",
     ),
     "rotary without a Transformer": (layer(embed__positions="rotary"), "embed.positions=rotary acts within"),
     "alibi without a Transformer": (layer(embed__positions="alibi"), "embed.positions=alibi acts within"),
@@ -153,17 +153,17 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     "residual encoder of one layer": (layer(encoder__residual=True), "encoder.residual=true adds nothing"),
     "ctc with a decoder": ({"head": {"kind": "ctc"}, "decoder": {"kind": "recurrent"}}, "do not go together"),
     "ctc objective alone": (layer(objective__kind="ctc"), "do not go together"),
-    "ctc with a bridge": ({"head": {"kind": "ctc"}, "bridge": {"kind": "mean"}}, "bridge would do nothing"),
-    "ctc with feeding": ({"head": {"kind": "ctc"}, "feeding": {"kind": "own"}}, "feeding would do nothing"),
+    "ctc with a bridge": ({"head": {"kind": "ctc"}, "bridge": {"kind": "mean"}}, "bridge has no effect"),
+    "ctc with feeding": ({"head": {"kind": "ctc"}, "feeding": {"kind": "own"}}, "feeding has no effect"),
     "ctc with a tag in the decoder": (
         {"head": {"kind": "ctc"}, "data": {"tag": 3, "tag_at": "decoder"}},
         "data.tag_at=decoder with head.kind=ctc",
     ),
-    "ctc by accuracy": ({"head": {"kind": "ctc"}, "train": {"select": "accuracy"}}, "train.select=accuracy counts"),
+    "ctc by accuracy": ({"head": {"kind": "ctc"}, "train": {"select": "accuracy"}}, "train.select=accuracy needs"),
     "schedule without sampling": (layer(feeding__schedule="exponential"), "feeding.schedule belong to feeding.kind"),
     "own with token dropout": (layer(feeding={"kind": "own", "token_dropout": 0.1}), "feeding.token_dropout hides"),
     "shared but cut otherwise": (layer(embed__shared=True, source__tokens="bytes"), "embed.shared=true needs"),
-    "tag at the decoder without a tag": (layer(data__tag_at="decoder"), "data.tag_at=decoder places a tag"),
+    "tag at the decoder without a tag": (layer(data__tag_at="decoder"), "data.tag_at=decoder needs a tag"),
 }
 
 

@@ -223,7 +223,7 @@ def test_a_run_folder_that_is_removed_while_it_is_trained_in_is_told(
         monkeypatch.setattr(loop, "SAVE_SECONDS", 0.0)
     with pytest.raises(UserError) as caught:
         train(pairs, tmp_path / "run", reporter=Remover(tmp_path / "run"))
-    assert caught.value.what == "the run folder was removed while training went on"
+    assert caught.value.what == "the run folder was removed during training"
     assert caught.value.where == str(tmp_path / "run")
     assert caught.value.todo
     assert not (tmp_path / "run").exists()
@@ -239,7 +239,7 @@ def test_a_log_that_cannot_be_written_is_told(pairs: Path, tmp_path: Path, monke
     monkeypatch.setattr(LogFile, "write", full)
     with pytest.raises(UserError) as caught:
         train(pairs, tmp_path / "run")
-    assert "cannot be used any more: No space left on device" in caught.value.what
+    assert "training cannot use a file any more: No space left on device" in caught.value.what
     assert caught.value.where.endswith("log.jsonl")
     assert "--resume" in caught.value.todo
 
