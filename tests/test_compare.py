@@ -120,8 +120,8 @@ def test_variants_whose_names_give_the_same_folder_are_numbered() -> None:
 
 @pytest.mark.parametrize(("items", "what"), [
     ([], "nothing varies"),
-    (["decoder.cell"], "names no setting"),
-    (["=gru"], "names no setting"),
+    (["decoder.cell"], "is not of the form KEY=A,B"),
+    (["=gru"], "is not of the form KEY=A,B"),
     (["decoder.cell=gru,,lstm"], "a value of decoder.cell is empty"),
     (["decoder.cell=gru", "decoder.cell=lstm"], "varied twice"),
     (["decoder.cell=gru,gru"], "not all different"),

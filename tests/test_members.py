@@ -207,7 +207,7 @@ def test_sigterm_stops_all_with_everything_saved(tmp_path: Path) -> None:
 def test_a_process_that_fails_beside_is_told_of(tiny_run: Run, tmp_path: Path) -> None:
     with (
         WorkerProcesses(RunFolder(tmp_path / "absent"), [Share((2,), 1)], ()) as workers,
-        pytest.raises(WeftError, match="could not be finished: there is no such run folder"),
+        pytest.raises(WeftError, match="another member of the ensemble failed: there is no such run folder"),
     ):
         workers.wait()
 

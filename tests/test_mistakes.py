@@ -118,7 +118,7 @@ def test_several_processes_do_not_share_one_stdin(tmp_path: Path) -> None:
 
 def test_every_line_has_its_output_so_none_is_left_out(weft: Weft, tiny_run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_bytes(b"abc\n\xff\n")
-    refused(weft("predict", tiny_run.path, "in.txt", "--on-bad-line", "skip"), "every line has its output")
+    refused(weft("predict", tiny_run.path, "in.txt", "--on-bad-line", "skip"), "cannot skip lines")
 
 
 def test_data_stops_at_a_bad_line_where_that_is_asked_for(weft: Weft, tmp_path: Path) -> None:

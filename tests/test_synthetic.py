@@ -110,7 +110,7 @@ def test_extreme_shares_put_everything_in_one_part() -> None:
 
 @pytest.mark.parametrize("shares", [(-0.1, 0.5), (0.8, 0.3), (float("nan"), 0.1)])
 def test_shares_that_sum_to_more_than_one_are_refused(shares: tuple[float, float]) -> None:
-    with pytest.raises(UserError, match="are not parts of 1"):
+    with pytest.raises(UserError, match="do not fit into 1"):
         split_by_target([], shares)
 
 

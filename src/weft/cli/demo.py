@@ -21,10 +21,10 @@ def demo(
     budget: Annotated[str, typer.Option(help="The time for training.", metavar="TIME")] = "170s",
     seed: Annotated[int, typer.Option(help="The seed of the dates and of training.", metavar="N")] = 1,
 ) -> None:
-    """Train a model that reads dates of ten languages and writes them as ISO 8601.
+    """Train a model that reads dates in ten languages and writes them as ISO 8601.
 
     Dates come in many styles ("mardi 15 novembre 2026", "15.11.26", "Nov 15, 2026"). The locale is given as a tag,
-    because 03/04/26 is a day of March or of April depending on it.
+    because 03/04/26 means 4 March or 3 April depending on it.
 
     [bold]Examples[/]
       weft demo

@@ -37,7 +37,7 @@ def evaluate(
         list[Path] | None, typer.Option("--with", help="Another run to combine with; can be repeated.", metavar="RUN2")
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="A column: scores for each of its values too.", metavar="COLUMN")
+        str | None, typer.Option(help="Also show the scores for each value of this column.", metavar="COLUMN")
     ] = None,
     lines: Annotated[
         Path | None,

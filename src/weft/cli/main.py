@@ -90,7 +90,7 @@ def weft(
     [bold]weft compare pairs.tsv --vary …[/]     find the best settings
     [bold]weft demo[/]                           see it work in three minutes
 
-    The options below can be given to every command, in any place.
+    These options can be placed before or after any command.
     """
     common.set_on_bad_line(on_bad_line)
     if debug:

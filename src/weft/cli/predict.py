@@ -57,7 +57,9 @@ def predict(
     ] = None,
     engine: Annotated[
         str,
-        typer.Option(help="The engine; auto is CTranslate2 if the run was exported.", metavar="auto|torch|ctranslate2"),
+        typer.Option(
+            help="The engine; auto: CTranslate2 if a float32 export exists.", metavar="auto|torch|ctranslate2"
+        ),
     ] = "auto",
 ) -> None:
     """Print one output line for each input line, in order.
@@ -65,7 +67,7 @@ def predict(
     A file that ends in .tsv, .csv, .jsonl or .parquet is read with the columns of the training data. Any other file
     holds plain lines; if the run was trained with a tag or features, they follow the source after tabs.
 
-    A run that was exported to CTranslate2 is computed by it, where CTranslate2 supports the options.
+    If the run was exported to CTranslate2, that engine is used where it supports the options.
 
     [bold]Examples[/]
       weft predict my-run new.txt > out.txt
@@ -84,7 +86,7 @@ def predict(
     if format not in DETAIL:
         raise typer.BadParameter(f"'{format}' is not one of {', '.join(DETAIL)}", param_hint="--format")
     if common.on_bad_line() is not None:
-        what = "every line has its output, so none can be left out"
+        what = "weft predict writes one output per input line and cannot skip lines"
         raise UserError(what, "--on-bad-line", "leave it out, and correct the line that stops it")
     if nbest > 1 and format == "text":
         raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")

@@ -16,7 +16,7 @@ def train(
         list[str] | None,
         typer.Argument(
             metavar="PAIRS…",
-            help="TSV, CSV, JSONL or Parquet, plain or .gz; - for stdin; or two parallel files as source.en:target.de",
+            help="TSV, CSV, JSONL (also .gz) or Parquet; - for stdin; or two parallel files as source.en:target.de",
             show_default=False,
         ),
     ] = None,
@@ -49,9 +49,14 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out, or start it.")] = False,
     init: Annotated[Path | None, typer.Option(help="Start from the weights of another run.", metavar="RUN")] = None,
     source: Annotated[
-        str | None, typer.Option(help="The source column: a number or a name.", show_default="1", metavar="COLUMN")
+        str | None,
+        typer.Option(
+            help="The source column: a number or a name.", show_default="found by name, else 1", metavar="COLUMN"
+        ),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The target column.", show_default="2", metavar="COLUMN")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The target column.", show_default="found by name, else 2", metavar="COLUMN")
+    ] = None,
     features: Annotated[
         str | None, typer.Option(help="The column of features, such as V;PST;3;SG.", metavar="COLUMN")
     ] = None,

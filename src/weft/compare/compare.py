@@ -203,7 +203,7 @@ def _check_budget(tokens: float | None, steps: int | None, epochs: float | None)
 
 def _checked_seeds(seeds: int) -> int:
     if seeds < 1:
-        raise UserError("at least one seed is needed", f"--seeds {seeds}", "give 1 or more; 3 show more than 1")
+        raise UserError("at least one seed is needed", f"--seeds {seeds}", "use 1 or more; 3 are more reliable")
     return seeds
 
 

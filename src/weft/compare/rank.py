@@ -72,7 +72,7 @@ def rank(plan: ComparisonPlan, results: Sequence[Result], folder: ComparisonFold
     scored = sorted((c for c in plan.combinations if done[c.name]), key=lambda c: _mean_loss(done[c.name]))
     if not scored:
         reason = next((r.reason for r in results), "nothing was run")
-        todo = "change what the message names, then give the command again"
+        todo = "fix the problem that the message names, then run the command again"
         raise WeftError(f"no run of the comparison worked: {reason}", str(folder.path), todo)
     metric = table_of()[plan.metric]
     standing = standings([[_line_statistics(result, folder) for result in done[c.name]] for c in scored], metric)

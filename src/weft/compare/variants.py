@@ -40,7 +40,7 @@ def read_vary(items: Sequence[str]) -> Vary:
         key, equals, text = (part.strip() for part in item.partition("="))
         where, todo = f"--vary {item}", "write a key and its values: --vary decoder.cell=lstm,gru"
         if not equals or not key:
-            raise UserError(f"'{item}' names no setting with values", where, todo)
+            raise UserError(f"'{item}' is not of the form KEY=A,B,…", where, todo)
         texts = [value.strip() for value in text.split(",")]
         if not all(texts):
             raise UserError(f"a value of {key} is empty", where, todo)

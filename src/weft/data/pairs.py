@@ -225,7 +225,7 @@ def _too_long(role: str, text: str, longest: int) -> Fault:
 
 def _no_rows(name: str, skipped: int, policy: BadRowPolicy) -> UserError:
     if skipped:
-        todo = f"{policy.advice}; or check --source, --target and the format that its name tells"
+        todo = f"{policy.advice}; or check --source, --target and that the file's ending matches its format"
         return UserError(f"every row is bad ({skipped:,} left out); the last: {policy.latest}", name, todo)
     return UserError("the file is empty: it has no row of data", name, "give a file with one pair on each line")
 

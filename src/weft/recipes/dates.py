@@ -111,7 +111,7 @@ def split_by_target(pairs: Sequence[Pair], shares: tuple[float, float]) -> tuple
     """
     train, valid = shares
     if not (train >= 0 and valid >= 0 and train + valid <= 1):
-        raise UserError(f"shares {shares} are not parts of 1", where="shares", todo="give shares that sum to 1 at most")
+        raise UserError(f"shares {shares} do not fit into 1", where="shares", todo="give shares that sum to 1 at most")
     parts: tuple[list[Pair], list[Pair], list[Pair]] = ([], [], [])
     for pair in pairs:
         position = _position(pair.target)

@@ -98,7 +98,7 @@ def train_share(
     trainers = []
     for done, number in enumerate(numbers):
         if done:
-            reporter.note(f"now model {number}")
+            reporter.note(f"training model {number} of {ready.spec.train.members}")
         member = folder.member(number) if number > 1 else folder
         spec = member.read_spec() if number > 1 else member_spec(ready.spec, 1)
         progress = ShareReporter(reporter, done, len(numbers), spec.train.budget_seconds)

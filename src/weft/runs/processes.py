@@ -51,7 +51,7 @@ class WorkerProcesses:
             if process.wait():
                 errors.seek(0)
                 reason = errors.read().strip() or f"it ended with exit code {process.returncode}"
-                what = f"a model that trained beside the first could not be finished: {reason}"
+                what = f"the training of another member of the ensemble failed: {reason}"
                 raise WeftError(what, str(self._folder.path / "members"), "go on with --resume")
 
     def __exit__(self, *problem: object) -> None:
