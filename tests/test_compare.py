@@ -789,9 +789,9 @@ def test_loss_and_accuracy_are_compared_by_blocks_of_pairs(tiny_pairs: Path, tmp
 
 @pytest.fixture(scope="module")
 def two_models(tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> weft.Run:
-    """A run of two models."""
+    """A run of two models, trained until their losses differ clearly."""
     out, settings = tmp_path_factory.mktemp("two") / "run", {**SMALL, "train.members": 2, "train.rate": 0.02}
-    return weft.train(tiny_pairs, out=out, steps=40, settings=settings, reporter=Quiet())
+    return weft.train(tiny_pairs, out=out, steps=80, settings=settings, reporter=Quiet())
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "loss"])
