@@ -26,7 +26,7 @@ class InputNotes:
     def see(self, pairs: Sequence[Pair]) -> None:
         """Look at some more inputs."""
         self._source.unknown_share(pairs, self._unknown_share)
-        marks = {mark for pair in pairs for mark in marks_of(pair)}
+        marks = {mark for pair in pairs if pair.tag or pair.features for mark in marks_of(pair)}
         self.unseen_marks = self.unseen_marks.union(*(marks - known for known in self._known_marks))
 
     def tell(self, stacklevel: int = 2) -> None:

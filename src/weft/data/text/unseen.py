@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from weft.core.pair import Pair
@@ -34,7 +34,7 @@ class UnseenCharacters:
 
     def hide(self, pair: Pair) -> Pair:
         """Return the pair as the model is to see it."""
-        if self._method == "unknown" or all(character in self._known for character in pair.source):
+        if self.has_none(pair.source):
             return pair
         source = self._composed(pair.source)
         if self._method == "nearest":
@@ -49,13 +49,13 @@ class UnseenCharacters:
 
     def read(self, source: str) -> str:
         """Return a source in the characters that it is read as, with unseen ones that are left as they are."""
-        if self._method == "unknown":
+        if self.has_none(source):
             return source
         return self.hide(Pair(source)).source if self._method == "nearest" else self._composed(source)
 
     def restore(self, source: str, output: str) -> str:
         """Return the model's output for a source, with the source's own characters in the place of stand-ins."""
-        if not any(stand_in in output for stand_in in self._stand_ins):
+        if not self._stand_ins or frozenset(self._stand_ins).isdisjoint(output):
             return output
         standing_in = self._standing_in(self._composed(source))
         return output.translate({ord(stand_in): standing_in.get(stand_in, "") for stand_in in self._stand_ins})
@@ -107,13 +107,13 @@ def _with_hidden(pair: Pair, draw: random.Random) -> Pair:
 class UnknownShare:
     """Counts the characters of texts, and those that are neither `known` nor white space (None: nothing is known)."""
 
-    known: Collection[str] | None
+    known: frozenset[str] | None
     total: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
 
     def add(self, text: str) -> None:
         self.total += len(text)
-        if self.known is not None:
+        if self.known is not None and not self.known.issuperset(text):
             unknown = (character for character in text if character not in self.known and not character.isspace())
             self.unknown.update(unknown)
 
