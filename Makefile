@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.weft-installed
 
-.PHONY: setup demo test sanitise lint docs bench quality clean
+.PHONY: setup demo test sanitise lint docs bench quality audit clean
 
 setup: $(STAMP)  ## make .venv with Weft in it; quick when nothing changed
 
@@ -52,5 +52,8 @@ bench: setup  ## Weft and its peers side by side (hours; QUICK=1: ten minutes) â
 quality: setup  ## the autopilot on public tasks, beside published figures (nine hours, resumable) â†’ docs/quality.md
 	$(BIN)/python bench/quality.py
 
+audit: setup  ## try to break Weft: damage, hostile folders, kills, odd inputs (minutes; FULL=1: three hours, resumable)
+	OMP_NUM_THREADS=1 $(BIN)/python bench/audit $(if $(FULL),--full)
+
 clean:  ## remove what setup, demo, docs and bench made
-	rm -rf $(VENV) dates-run dates-run-data .bench site
+	rm -rf $(VENV) dates-run dates-run-data .bench .audit site
