@@ -176,15 +176,16 @@ def decoding_figures(own: Mapping[tuple[Any, ...], Line]) -> list[str]:
 
 HEAD = """# Performance
 
-How fast Weft is, beside its peers and beside what the machine could do. Each command below takes what it compares in
-turns (ten minutes of training one after another), because figures move by some 20 % from run to run: read ratios rather
-than figures. The line above a table says when it was measured; two times far apart are two runs.
+This page compares the speed of Weft with that of other toolkits, and with what the hardware allows. Speeds vary by some
+20 % from run to run, so each benchmark alternates between the systems that it compares (except for ten minutes of
+training, where one follows the other): ratios are more reliable than absolute figures. The line above a table says when
+it was measured; if it gives two times that are far apart, the table combines several runs of the benchmark.
 
-    make bench            # installs the peers under .bench/, asks every question, writes this page; some hours
-    make bench QUICK=1    # less of everything, about ten minutes once they are installed; its page is in .bench/quick
+    make bench            # installs the other toolkits under .bench/, runs all benchmarks, writes this page (hours)
+    make bench QUICK=1    # shorter benchmarks: ten minutes after the installation; writes its page to .bench/quick
 
-Each question is also a command of its own, named below; its results go to `bench/results.jsonl`, and
-`python bench/page.py` writes this page from the newest of them."""
+Each benchmark can also be run by itself, with the command that its section names. The results go to
+`bench/results.jsonl`, and `python bench/page.py` writes this page from the newest ones."""
 
 
 @dataclass(frozen=True)
@@ -199,50 +200,54 @@ SECTIONS = [
     Section(
         "Training",
         "training",
-        "multi30k English to German, one shared BPE of 8,000, batches of 4,096 symbols; target tokens a second without "
-        "padding. The limit is what the matrix products of a token alone would allow at the speed measured beside it.",
+        "The task is multi30k, English to German, with a shared BPE vocabulary of 8,000 and batches of 4,096 tokens. "
+        "Speed is in target tokens per second, without padding. The matrix limit is the speed that would be possible "
+        "if training did nothing but matrix products, at the rate that was measured at the same time.",
         training,
     ),
     Section(
         "Words",
         "words",
-        "Words to phonemes with a one-layer bidirectional LSTM and attention: matrices are so small here that what is "
-        "around them counts.",
+        "The task is words to phonemes, with a one-layer bidirectional LSTM and attention. The matrices are so small "
+        "that the overhead around the matrix products matters.",
         words,
     ),
     Section(
         "Decoding",
         "decoding",
-        "flickr2016 from file to file, in batches of 64, and line by line with a warm model. The models "
-        "are those of the next section. Weft reads and writes text, the peers pieces; CTranslate2 has Weft's weights.",
+        "The systems translate flickr2016 from file to file, in batches of 64, and line by line with a model that is "
+        "already loaded. The models are those of the next section. Weft reads and writes plain text, the other "
+        "toolkits subword pieces; CTranslate2 uses Weft's weights.",
         decoding,
     ),
     Section(
         "Ten minutes",
         "ten_minutes",
-        "BLEU on flickr2016 (beam 5) after ten minutes of training from nothing, all with the same Transformer; the "
-        "autopilot chooses its own.",
+        "This is BLEU on flickr2016 (beam 5) after ten minutes of training from scratch. All systems train the same "
+        "Transformer; only the autopilot chooses its own model.",
         ten_minutes,
     ),
     Section(
         "Cells",
         "cells",
-        "Forward and backward over 50 steps, as a multiple of the same matrix products with nothing around them: 1.00 "
-        "would be nothing but products.",
+        "The time of a forward and backward pass over 50 steps, as a multiple of the time of its matrix products "
+        "alone: 1.00 would mean that nothing else takes time.",
         cells,
     ),
     Section(
         "Start-up",
         "startup",
-        "From the start of a command to its end, beside `import torch` alone, which whatever runs a model must pay.",
+        "The time from the start of a command to its end. Every command that runs a model has to `import torch`, so "
+        "the table shows that alone, too.",
         startup,
     ),
     Section(
         "Costs",
         "costs",
-        "How time grows with lengths (M of the source, N of the target), symbols (V) and hypotheses (K): untrained "
-        "models of width 64, one thread. The fit has the terms of theory only: M², MN and N² of the Transformer's "
-        "attentions, M, N and MN of recurrences with attention. An exponent is that between the two largest sizes.",
+        "How the time grows with the lengths of the source (M) and of the target (N), the size of the vocabulary (V) "
+        "and the number of hypotheses (K), for untrained models of width 64 on one thread. The fitted formula has only "
+        "the terms that theory predicts: M², MN and N² for the attention of the Transformer, and M, N and MN for "
+        "recurrent models with attention. The exponents are measured between the two largest sizes.",
         costs,
     ),
 ]
@@ -259,7 +264,9 @@ def machine(lines: list[Line]) -> str:
 
 def page(lines: list[Line], pictures: Path) -> str:
     text = [HEAD, machine(lines), "## Summary"]
-    text.append("Weft as a multiple of what each row names, from the newest figures below.")
+    text.append(
+        "Most rows give Weft's figure relative to another one, as a ratio. All figures are from the tables below."
+    )
     text.append(summary(lines))
     for section in SECTIONS:
         text += [f"## {section.title}", f"`python bench/{section.command}.py`. {section.reading}"]

@@ -28,19 +28,19 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "quality.jsonl", HERE.parent / "docs" / "quality.md"
-HEAD = """# What `weft train` reaches with no settings
+HEAD = """# Scores of `weft train` with no settings
 
-Each set was trained with `weft train FILE --valid DEV --budget TIME` and nothing else (`--features 3` where the data
-have tags, `--on-bad-line skip` for Portuguese, where 7 % of the rows have no source) and scored with `weft evaluate`.
-The first table has the mean over the sets of each task, the second has every set. *Goal* and *stretch goal* are those
-of the project. *Others* are published figures on the test sets. The data folder has no test sets: Weft was scored
-on the dev sets (translation: on flickr2016 and on the test set of tatoeba). Where there is no further set, a run
-has chosen its checkpoint on the pairs that it is scored on, which makes its figure slightly optimistic; the published
-figures have no such advantage. *wer* is the share of words with any error and *exact* the share without, in percent;
-*bleu* is sacreBLEU, cased.
+A model was trained on each data set with `weft train FILE --valid DEV --budget TIME` and no other options (except
+`--features 3` where the data have features, and `--on-bad-line skip` for Portuguese, where 7 % of the rows have no
+source). It was scored with `weft evaluate`. The first table has the mean over the data sets of each task, the second
+has every data set. *Goal* and *stretch goal* are those of the project. *Others* are published figures on the test sets.
+Weft was scored on the dev sets, because the data folder has no test sets (except for translation: flickr2016 and the
+test set of tatoeba). Where there is no other set, the checkpoint of a run was selected on the pairs that it is scored
+on, which makes its score slightly optimistic; the published figures have no such advantage. *wer* is the percentage of
+words with an error, and *exact* the percentage of words without; *bleu* is sacreBLEU, cased.
 
-`python bench/quality.py` (`make quality`) writes this page and adds missing sets to `bench/quality.jsonl`. What helped
-and what did not is in [the log](LOG.md).
+`python bench/quality.py` (`make quality`) writes this page and adds missing sets to `bench/quality.jsonl`.
+[The log](LOG.md) says what improved these scores and what did not.
 
 """
 
@@ -270,7 +270,8 @@ def results() -> list[dict[str, Any]]:
 def of_peers(task: str) -> str:
     """Return what other toolkits reached in the same time (the lines of quality.jsonl that name a peer)."""
     found = {r["peer"]: r for r in _lines() if r["task"] == task and "peer" in r and r["budget"] == TASKS[task].budget}
-    return ", ".join(f"{peer} {r['score']} in the same time, threads: {r['threads']}" for peer, r in found.items())
+    threads = {peer: f"{r['threads']} thread{'s' * (r['threads'] > 1)}" for peer, r in found.items()}
+    return ", ".join(f"{peer} {r['score']} in the same time, with {threads[peer]}" for peer, r in found.items())
 
 
 def _lines() -> list[dict[str, Any]]:

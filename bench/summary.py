@@ -38,25 +38,29 @@ def _training(lines: Lines) -> Iterator[Row]:
     def against(model: str, system: str, field: str = "tokens_per_second", ours: str = "weft") -> str:
         return _times(ratio(number(lines.get((model, ours)), field), number(lines.get((model, system)), field)))
 
-    for how, ours in (("default precision, peers in float32", "weft"), ("all in float32", "weft, in float32")):
+    default = "Weft in its default precision, others in float32"
+    for how, ours in ((default, "weft"), ("all in float32", "weft, in float32")):
         for system in ("joeynmt", "opennmt", "transformers"):
             yield (
-                f"training a Transformer ({how}), tokens/s of {shown(system)}",
+                f"training a Transformer ({how}), tokens/s relative to {shown(system)}",
                 against("transformer", system, ours=ours),
             )
     share = limit_share("transformer", lines.get(("transformer", "weft, in float32")))
     yield "training a Transformer in float32, share of the matrix limit", told(share, ".0%")
     for model, name in (("lstm", "an LSTM"), ("gru", "a GRU")):
         share = limit_share(model, lines.get((model, "weft")))
-        yield f"training {name}, tokens/s of OpenNMT-py", against(model, "opennmt")
+        yield f"training {name}, tokens/s relative to OpenNMT-py", against(model, "opennmt")
         yield f"training {name}, share of the matrix limit", told(share, ".0%")
-    yield "training a Transformer, peak memory of OpenNMT-py", against("transformer", "opennmt", "peak_megabytes")
+    yield (
+        "training a Transformer, peak memory relative to OpenNMT-py",
+        against("transformer", "opennmt", "peak_megabytes"),
+    )
 
 
 def _words(lines: Lines) -> Iterator[Row]:
     for language in dict.fromkeys(key[0] for key in lines):
         speeds = (number(lines.get((language, 256, system)), "pairs_per_second") for system in ("weft", "yoyodyne"))
-        yield f"training on words ({language}), width 256, pairs/s of yoyodyne", _times(ratio(*speeds))
+        yield f"training on words ({language}), width 256, pairs/s relative to yoyodyne", _times(ratio(*speeds))
 
 
 def _decoding(lines: Lines) -> Iterator[Row]:
@@ -67,14 +71,14 @@ def _decoding(lines: Lines) -> Iterator[Row]:
 
     for beam, search in ((1, "greedy"), (5, "beam 5")):
         for theirs in ("opennmt", "transformers", "ctranslate2, float32, 2 threads"):
-            what = f"decoding by a Transformer, {search}, sentences/s of {shown(theirs)}"
+            what = f"decoding with a Transformer, {search}, sentences/s relative to {shown(theirs)}"
             yield what, against("transformer", "weft", theirs, beam, 64)
         for kind in ("float32", "int8"):
-            what = f"… exported to CTranslate2 ({kind}), sentences/s of its own translator"
+            what = f"… exported to CTranslate2 ({kind}), sentences/s relative to CTranslate2's own translator"
             yield what, against("transformer", f"weft, {kind}", f"ctranslate2, {kind}", beam, 64, ".3f")
-    yield "decoding by an LSTM, beam 5, sentences/s of OpenNMT-py", against("lstm", "weft", "opennmt", 5, 64)
+    yield "decoding with an LSTM, beam 5, sentences/s relative to OpenNMT-py", against("lstm", "weft", "opennmt", 5, 64)
     for theirs in ("transformers", "ctranslate2, float32"):
-        what = f"decoding one line by a Transformer, greedy, milliseconds of {shown(theirs)}"
+        what = f"decoding one line with a Transformer, greedy, milliseconds relative to {shown(theirs)}"
         yield what, against("transformer", "weft", theirs, 1, 1)
 
 
@@ -85,7 +89,7 @@ def _bleu(lines: Lines) -> Iterator[Row]:
     for what, model in (("the same Transformer", "transformer"), ("the autopilot's choice", "autopilot")):
         ours = bleu.get((model, "weft"))
         ahead = ours - max(peers) if ours is not None and len(peers) == 3 else None  # all of them, or none
-        yield f"BLEU after ten minutes, {what}, above the best peer", told(ahead, "+.1f")
+        yield f"BLEU after ten minutes, {what}, minus that of the best other toolkit", told(ahead, "+.1f")
 
 
 def _cells(lines: Lines) -> Iterator[Row]:
@@ -93,9 +97,12 @@ def _cells(lines: Lines) -> Iterator[Row]:
         times = {cell: line["seconds"] for (w, b, cell), line in lines.items() if (w, b) == (width, batch)}
         ratios = {cell: seconds["weft"] / seconds["products"] for cell, seconds in times.items()}
         slowest = max(ratios, key=lambda cell: ratios[cell])
-        yield f"the slowest cell ({slowest}), width {width}, time of its matrix products", _times(ratios[slowest])
+        yield (
+            f"the slowest cell ({slowest}), width {width}, time relative to its matrix products",
+            _times(ratios[slowest]),
+        )
         if width == 128 and "lstm" in times:
             yield (
-                "lstm, width 128, time of torch.nn.LSTM",
+                "lstm, width 128, time relative to torch.nn.LSTM",
                 _times(ratio(times["lstm"]["weft"], times["lstm"].get("torch"))),
             )

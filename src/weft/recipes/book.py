@@ -45,8 +45,9 @@ def case() -> Recipe:
         "The recipe makes 20,000 sentences of 5 to 60 characters from made-up words.",
         "Without attention, one state of fixed width must hold the whole sentence. With the last state alone, no "
         "validation sentence is right, not even a short one. With the summary as an input at every step, 3 % are "
-        "right, all of at most 10 characters. With attention 99.3 % are right, and the errors are in long sentences; "
-        "with positions too, all are right. The position of the prompt makes no difference beyond chance.",
+        "right, none of them longer than 10 characters. With attention, 99.3 % are right, and the errors are in long "
+        "sentences; with attention and positions, all are right. The position of the prompt makes no significant "
+        "difference.",
         (
             Study("ladder", data, ladder, settings, "6Mtokens", tag=3),
             Study("prompt", data, prompts, settings, "3Mtokens", tag=3),
@@ -64,14 +65,15 @@ def spaces() -> Recipe:
     tests = {"twice as long": (makers.spaced(41, 80), 300)}
     return Recipe(
         "spaces",
-        "Remove all spaces from a sentence. Is a decoder needed, or is it enough that an encoder emits a letter or a "
+        "Remove all spaces from a sentence. Is a decoder needed, or is it enough if an encoder emits a letter or a "
         "blank at each position of the input?",
-        "The recipe makes 20,000 sentences of 5 to 40 characters from made-up words, and a test set of 41 to 80. "
-        "No word has the same letter twice in a row: CTC merges equal neighbours unless a blank is between them.",
+        "The recipe makes 20,000 sentences of 5 to 40 characters from made-up words, and a test set with 41 to 80. No "
+        "word has the same letter twice in a row: CTC merges equal neighbours unless a blank is between them.",
         "An encoder that emits a letter or a blank at each position learns this in seconds, and works on inputs twice "
         "as long as any in training, because each output depends only on the letter at its position. A decoder has to "
-        "keep track of the position. With attention and four times the parameters, it is nearly as good on the lengths "
-        "of training, and makes some errors beyond them. Without attention one state cannot hold the sentence.",
+        "keep track of the position. With attention and four times as many parameters, it is nearly as good on the "
+        "lengths seen in training, and makes some errors on longer inputs. Without attention, one state cannot hold "
+        "the sentence.",
         (Study("spaces", generated(makers.spaced(5, 40), 20_000, 600, tests), variants, settings, "800ktokens"),),
     )
 
@@ -104,14 +106,16 @@ def arithmetic() -> Recipe:
     return Recipe(
         "arithmetic",
         "Add or subtract two numbers with distracting letters between the digits, as in `3e36d9-h1h39f94eeh43keg3c=`. "
-        "Which recurrent cell learns it best? Ten cells with equal numbers of parameters, beside published results.",
+        "Which recurrent cell learns this best? The recipe compares ten cells with equal numbers of parameters, and "
+        "shows published results beside them.",
         "The recipe makes 60,000 tasks as Jozefowicz 2015 describes them. One network reads the task and another of "
         "the same kind writes the answer, starting from the last state of the first. The score is next-character "
         "accuracy with teacher forcing. All cells learn from the same number of characters.",
         "With this small budget there are two groups: lstm-f, mut2, gru and mut3 predict 43 to 47 % of the characters, "
-        "the others 33 to 37 %. That shows how fast a cell learns at first, not how good it becomes: lstm-f, first "
-        "here, is last in the published column, which comes from far longer training and a search over settings "
-        "for each cell. Hence the low rank correlation. Use `--budget 20Mtokens` to see more.",
+        "the others 33 to 37 %. This shows how fast a cell learns at first, not how good it becomes in the end: "
+        "lstm-f, first here, is last in the published column. The published figures come from far longer training and "
+        "from a search over settings for each cell, which explains the low rank correlation. `--budget 20Mtokens` "
+        "shows more.",
         (ten_architectures("arithmetic", generated(makers.arithmetic, 60_000, 600), 0),),
     )
 
@@ -119,21 +123,23 @@ def arithmetic() -> Recipe:
 def xml() -> Recipe:
     return Recipe(
         "xml",
-        "Continue nested tags such as `<ab><cde></cde></ab>`. Which recurrent cell remembers which tags are open, and "
-        "how they are spelled? Ten cells with equal numbers of parameters, beside published results.",
+        "Continue nested tags such as `<ab><cde></cde></ab>`. Which recurrent cell remembers best which tags are open, "
+        "and how they are spelled? The recipe compares ten cells with equal numbers of parameters, and shows published "
+        "results beside them.",
         "The recipe makes 20,000 documents of 12 to 240 characters as Jozefowicz 2015 describes them. The model reads "
         "the first half and writes the second; the score is next-character accuracy on the second half.",
-        "The letters of new tags cannot be predicted, so no score comes near 100 %. What can be predicted is which tag "
-        "is closed next and how it is spelled; that needs a stack. With the recipe's small budget all cells stay "
-        "between 31 and 34 %, below most of the published figures, and most still improve when it ends (see the "
-        "picture). So the order means little, and its correlation with the published one, which comes from far longer "
-        "training and a search over settings, is low. Use `--budget 20Mtokens` to see more.",
+        "The letters of new tags cannot be predicted, so no score comes near 100 %. Which tag is closed next, and how "
+        "it is spelled, can be predicted, but only with a stack. With the recipe's small budget, all cells stay "
+        "between 31 and 34 %, below most of the published figures, and most are still improving at the end (see the "
+        "plot). So the order means little. Its correlation with the published order, which comes from far longer "
+        "training and a search over settings, is low. `--budget 20Mtokens` shows more.",
         (ten_architectures("xml", generated(makers.xml, 20_000, 600), 1),),
     )
 
 
 def order() -> Recipe:
     schemes = ("none", "sinusoid", "sinusoid-concat", "learned", "relative", "rotary", "alibi")
+    variants = {scheme: transformer(scheme, 64) for scheme in schemes}
     words = {"source.tokens": "words", "target.tokens": "words", **EXACT, "train.batch_tokens": 1024}
     return Recipe(
         "order",
@@ -142,18 +148,10 @@ def order() -> Recipe:
         "The recipe makes 4,000 sentences of two nouns, two adjectives and a verb; the target has the form "
         "`sees ( old dog , shy cat )`.",
         "Without positions the encoder sees a bag of words. It cannot know who is old or who sees whom, and is right "
-        "about one time in four, which is chance. Sinusoids, added or concatenated, and rotary solve the task. In the "
-        "same short time alibi nearly solves it, learned positions solve part of it, and the relative bias has hardly "
+        "about one time in four, as by chance. Sinusoids, added or concatenated, and rotary solve the task. In the "
+        "same short time, alibi nearly solves it, learned positions solve part of it, and the relative bias has hardly "
         "begun to learn.",
-        (
-            Study(
-                "order",
-                generated(makers.ordered, 4_000, 500),
-                {s: transformer(s, 64) for s in schemes},
-                words,
-                "400ktokens",
-            ),
-        ),
+        (Study("order", generated(makers.ordered, 4_000, 500), variants, words, "400ktokens"),),
     )
 
 
@@ -169,9 +167,9 @@ def lengths(name: str, verb: str, change: Any, learns: str) -> Recipe:
     tests = {"to 100": (symbols(1, 100, change), 400)}
     return Recipe(
         name,
-        f"{verb} a string of letters. Models are trained on up to 20 letters and tested on up to 100: which cells, "
-        "attention and position schemes generalise to longer strings?",
-        "The recipe makes 20,000 strings of 1 to 20 random letters, and test strings of 1 to 100.",
+        f"{verb} a string of letters. Models are trained on strings of up to 20 letters and tested on strings of up to "
+        "100. Which cells and position schemes generalise to longer strings, and does attention help?",
+        "The recipe makes 20,000 strings of 1 to 20 random letters, and test strings of 1 to 100 letters.",
         learns,
         (Study(name, generated(symbols(1, 20, change), 20_000, 500, tests), variants, settings, "500ktokens"),),
     )
@@ -190,16 +188,17 @@ def exposure() -> Recipe:
     spoken = {**size, **EXACT, "source.tokens": "characters", "target.tokens": "words", "train.dropout": 0.05}
     return Recipe(
         "exposure",
-        "In training the decoder reads the correct symbols, in prediction its own. Does it help to let it read its own "
-        "output in training, sometimes (scheduled sampling) or always (free running)?",
-        "Greek words to phones, gre_train.tsv and gre_dev.tsv of github.com/sigmorphon/2020, task 1 (from WikiPron, "
-        "CC BY-SA 3.0), in g2p_sigmorphon2020/data/train and dev. "
-        f"{PUBLIC} The recipe also makes 8,000 strings of 10 to 40 digits, to be written as words with runs counted.",
-        "With these budgets it does not help. On words, teacher forcing (66 %), teacher forcing with token dropout "
-        "(66 %) and linear scheduled sampling (65 %) differ by no more than chance; the inverse sigmoid schedule has "
-        "58 % and free running 46 %. On the long outputs teacher forcing is ahead of all (87 %; scheduled sampling 80 "
-        "and 60 %), and free running learns nothing, because it reads its own errors from the start. Reading its own "
-        "output also takes twice the time for the same number of symbols.",
+        "In training, the decoder reads the correct symbols; in prediction, it reads its own output. Does it help to "
+        "let it read its own output in training, sometimes (scheduled sampling) or always (free running)?",
+        "The data are Greek words and their phones, gre_train.tsv and gre_dev.tsv of github.com/sigmorphon/2020, task "
+        f"1 (from WikiPron, CC BY-SA 3.0), in g2p_sigmorphon2020/data/train and dev. {PUBLIC} The recipe also makes "
+        "8,000 strings of 10 to 40 digits, which the model writes as words, with repeated digits counted (`77720` is "
+        "`three seven two zero`).",
+        "With these budgets, it does not help. On words, teacher forcing (66 %), teacher forcing with token dropout "
+        "(66 %) and linear scheduled sampling (65 %) do not differ significantly; the inverse sigmoid schedule reaches "
+        "58 % and free running 46 %. On the long outputs, teacher forcing is ahead of all others (87 %; scheduled "
+        "sampling 80 and 60 %), and free running learns nothing, because it reads its own errors from the start. "
+        "Reading its own output also takes twice the time for the same number of symbols.",
         (
             Study("g2p", g2p, kinds, {**size, **EXACT}, "600ktokens"),
             Study("spoken", generated(makers.spelled(10, 40), 8_000, 400), kinds, spoken, "1500ktokens"),
@@ -227,12 +226,13 @@ def bottleneck() -> Recipe:
         "bottleneck",
         "English to French with a GRU: how much does a single state between encoder and decoder cost as sentences "
         "grow, and how much do reversed sources, a bidirectional encoder and attention recover?",
-        "160,379 short sentences of Tatoeba (CC BY 2.0 FR; fra-eng of manythings.org/anki, English and French in two "
-        f"columns), in tatoeba_en_fr/train.tsv, and 1,752 others in dev.tsv. {PUBLIC}",
+        "The data are 160,379 short sentences from Tatoeba (CC BY 2.0 FR; fra-eng of manythings.org/anki, English and "
+        f"French in two columns) in tatoeba_en_fr/train.tsv, and 1,752 others in dev.tsv. {PUBLIC}",
         "After a million target symbols no model is good yet, but the order is clear. With a single state and a "
         "forward encoder the score is 1.2 BLEU. Reversed sources (Sutskever 2014) and a bidirectional encoder help "
-        "equally (4.1 and 4.0). Attention gives 11.7, and 13.1 with a bidirectional encoder. Without attention BLEU "
-        "falls from eight words on; with it the curve stays level up to twelve. Beyond that there are too few pairs.",
+        "equally (4.1 and 4.0). Attention gives 11.7, and 13.1 with a bidirectional encoder. Without attention, BLEU "
+        "falls once sentences have eight words or more; with attention, the curve stays level up to twelve words. "
+        "There are too few longer sentences to judge.",
         (Study("bottleneck", data, variants, {**settings, "encoder.cell": "gru", "decoder.cell": "gru"}, "1Mtokens"),),
     )
 
@@ -250,15 +250,15 @@ RECIPES: dict[str, Recipe] = {
         spaces(),
         Recipe(
             "lookup",
-            "Attention is a dictionary that can be learned. Which ways of looking up (exact, nearest, soft) can be "
-            "learned, and which gradients reach query, key and value?",
+            "Attention is a dictionary that can be learned. Which ways of looking up an entry (exact, nearest, soft) "
+            "can be learned, and which gradients reach query, key and value?",
             "The recipe makes a dictionary of 24 words, in which the answer to each word is another word.",
-            "Exact match gives no gradient and stays at chance. Nearest match gives a gradient to the values only: a "
-            "query never moves to another entry, and words that share an entry share its answer, so half are right. "
-            "Straight-through and sparsemax give a gradient to all three, but none to entries without weight: they "
-            "learn more and then get stuck. Soft lookup gives a gradient to every entry and learns nearly all "
-            "answers, more slowly by inner product than by rbf. By cosine the weights stay almost equal (the largest "
-            "is 0.09), and the answer is read from the mixture of values.",
+            "Exact match gives no gradient and does no better than chance. Nearest match gives a gradient to the "
+            "values only: a query never moves to another entry, and words that share an entry share its answer, so "
+            "half are right. Straight-through and sparsemax give a gradient to all three, but none to entries without "
+            "weight: they learn more and then get stuck. Soft lookup gives a gradient to every entry and learns nearly "
+            "all answers, more slowly with the inner product than with rbf. With cosine, the weights stay almost equal "
+            "(the largest is 0.09), and the answer is read from the mixture of values.",
             by_hand=_lookup,
         ),
         arithmetic(),
@@ -268,30 +268,32 @@ RECIPES: dict[str, Recipe] = {
             "copy",
             "Copy",
             str,
-            "After half a million symbols, recurrent models with attention learn it (elman 95.8 %, lstm 88.8 %, gru "
-            "81.0 %), and a Transformer with sinusoids nearly (73.8 %). Rotary learns part of it (24 %); relative and "
-            "alibi, which know distances but not positions, have hardly begun. A single state without attention holds "
-            "a few letters. Little generalises: of strings of 21 to 30 letters, elman with attention copies 16 % and "
-            "lstm 7 %; no model copies any of more than 30.",
+            "After half a million symbols, recurrent models with attention have learned the task (elman 95.8 %, lstm "
+            "88.8 %, gru 81.0 %), and a Transformer with sinusoids has nearly learned it (73.8 %). Rotary has learned "
+            "part of it (24 %); relative and alibi, which encode distances but not positions, have hardly begun. A "
+            "single state without attention holds only a few letters. The models hardly generalise: of strings of 21 "
+            "to 30 letters, elman with attention copies 16 % and lstm 7 %; no model copies a string of more than 30 "
+            "letters.",
         ),
         lengths(
             "reverse",
             "Reverse",
             lambda text: text[::-1],
-            "After half a million symbols, gru with attention reverses 98.4 %, lstm 92.0 % and elman 77.2 % of the "
-            "lengths in training. Among the Transformers rotary, which is behind sinusoids at copying, is well ahead "
-            "of them here (61 and 14 %). A single state without attention reverses no better than it copies (8 and "
-            "11 %). Almost nothing generalises beyond 20 letters: gru reverses 7 % of strings of 21 to 30 letters, "
-            "and no model any beyond 30.",
+            "After half a million symbols, gru with attention reverses 98.4 % of the strings of up to 20 letters, lstm "
+            "92.0 % and elman 77.2 %. Rotary, which is behind sinusoids at copying, is well ahead of them here (61 and "
+            "14 %). A single state without attention reverses no better than it copies (8 and 11 %). The models hardly "
+            "generalise beyond 20 letters: gru reverses 7 % of strings of 21 to 30 letters, and no model reverses a "
+            "longer string.",
         ),
         lengths(
             "sort",
             "Sort",
             lambda text: "".join(sorted(text)),
-            "Sorting depends on how often each letter occurs, not on its position. So the Transformers learn it far "
-            "faster than copying, with every position scheme (65 to 78 % after half a million symbols). lstm with "
-            "attention is ahead (83 %); a single state without attention gets nothing right. Little generalises to "
-            "longer strings: of all lengths up to 100, of which a fifth are in training, 14 to 19 % are right.",
+            "Sorting depends on how often each letter occurs, not on its position. So the Transformers learn sorting "
+            "far faster than copying, with every position scheme (65 to 78 % after half a million symbols). lstm with "
+            "attention is ahead (83 %); a single state without attention gets nothing right. The models hardly "
+            "generalise to longer strings: on strings of up to 100 letters, a fifth of which are no longer than those "
+            "in training, 14 to 19 % are right.",
         ),
         exposure(),
         bottleneck(),
