@@ -169,7 +169,7 @@ def test_a_value_in_the_place_of_a_branch_is_an_error_in_three_parts(override: s
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 def test_heads_that_do_not_divide_the_width_are_refused_with_those_that_do(side: str) -> None:
     error = complaint(*TRANSFORMER, f"{side}.width=66", f"{side}.heads=4")
-    assert error.what == f"{side}: width=66 cannot be shared by heads=4"
+    assert error.what == f"{side}: width=66 cannot be divided by heads=4"
     assert error.todo == "choose heads that divide the width, such as 1, 2"
     assert f"{side}.heads (from flag)" in error.where
 
@@ -260,7 +260,7 @@ def test_one_tokeniser_for_both_sides_needs_equal_sides(other: str) -> None:
 def test_two_budgets_are_refused(first: str, second: str) -> None:
     error = complaint(f"train.{first}", f"train.{second}")
     names = [text.partition("=")[0] for text in (first, second)]
-    assert error.what == f"train.{names[0]} and train.{names[1]} are both given"
+    assert error.what == f"train.{names[0]} and train.{names[1]} cannot be given together"
     assert error.todo == "keep one"
 
 
@@ -295,7 +295,7 @@ def test_two_lengths_of_one_layer_are_refused_whatever_the_layers_before_said() 
     assert merge(length("steps", 5), both) == both
     with pytest.raises(UserError) as caught:
         compose(("file", length("steps", 5)), ("flag", both))
-    assert whole(caught.value).what == "train.budget_seconds and train.epochs are both given"
+    assert whole(caught.value).what == "train.budget_seconds and train.epochs cannot be given together"
 
 
 def test_a_length_that_is_null_takes_the_place_of_no_other() -> None:

@@ -36,32 +36,32 @@ class Data(Part):
     valid: tuple[str, ...] = ()
     """The validation files. None: a share of the training pairs is held out."""
     source: str | int | None = None
-    """The source column: a number from 1, a name, or object.name in JSON. None: found by its name, else column 1."""
+    """The source column: a number from 1, a name, or object.name in JSON. None: found by name, otherwise column 1."""
     target: str | int | None = None
-    """The target column. None: found by its name, else column 2."""
+    """The target column. None: found by name, otherwise column 2."""
     features: str | int | None = None
-    """The column of features, such as V;PST;3;SG, that are read together with the source."""
+    """The column of features, such as V;PST;3;SG, which the model reads together with the source."""
     tag: str | int | None = None
-    """The column of tags: a word that says what to do, such as a language."""
+    """The column of tags. A tag is a word that tells the model what to do, such as a language."""
     tag_at: Literal["start", "end", "decoder"] = "start"
     """Where the tag is put: before the source, after it, or as the first token that the decoder reads."""
     hold_out: Share = 0.05
     """The share of the training pairs that is held out when no validation file is given (at most 1,000 pairs)."""
     augmented: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    """How many pairs to make up: what a source and its target share gets other letters, the same in both."""
+    """The number of pairs to make up, from pairs whose common letters are replaced by others, the same on both sides."""
     repeat_power: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """A source with n rows is seen n to the power of this value times per epoch; 1: every row is used."""
+    """The weight of repeated sources: one with n rows is used n to this power times per epoch; 1: every row is used."""
     unseen: Literal["unknown", "nearest", "carried"] = "unknown"
-    """Characters that training never saw: unknown, read as the nearest known one (ÿ as y), or carried to the output."""
+    """Characters that never occur in training: read as unknown or as the nearest known one (ÿ as y), or copied (carried)."""
     on_bad_line: Literal["stop", "skip"] = "stop"
     """Stop at a row that cannot be used, or skip it (--on-bad-line)."""
     longest: Count = 20_000
-    """A source or target with more characters than this makes its row a bad one."""
+    """A row is bad if its source or target has more characters than this."""
 
 
 class Side(Part):
     tokens: Literal["characters", "parts", "bytes", "words", "bpe", "unigram"] = "characters"
-    """How text is split; parts: letters and accents apart, or the sounds of a Korean syllable; words: at spaces."""
+    """How text is split. parts: letters and accents apart, Korean syllables into sounds; words: split at spaces."""
     size: Annotated[int, Field(ge=300, le=1_000_000)] = 4000
     """The size of the vocabulary that bpe and unigram learn."""
 
@@ -78,13 +78,13 @@ class Embed(Part):
 def _check_residual(side: str, residual: bool, layers: int) -> None:
     if residual and layers == 1:
         raise ValueError(
-            f"{side}.residual=true adds nothing with {side}.layers=1; set {side}.layers=2 or more, or leave it out"
+            f"{side}.residual=true has no effect with {side}.layers=1; set {side}.layers=2 or more, or leave it out"
         )
 
 
 class RecurrentEncoder(Part):
     kind: Literal["recurrent"] = "recurrent"
-    """The family."""
+    """The model family."""
     cell: CellName = "lstm"
     """The recurrent cell (equations in nn/cells.py and nn/lstm.py)."""
     width: Count = 256
@@ -122,7 +122,7 @@ class SelfAttention(Part):
 
 class Transformer(Part):
     kind: Literal["transformer"]
-    """The family."""
+    """The model family."""
     width: Count = 256
     """The width of its states."""
     layers: Count = 4
@@ -134,13 +134,13 @@ class Transformer(Part):
     norm: Literal["pre", "post"] = "pre"
     """Where layer norm is applied: before each part of a block, or after it."""
     attention: SelfAttention = SelfAttention()
-    """How its attention heads compare and weigh."""
+    """How its attention heads compute scores and weights."""
 
     @model_validator(mode="after")
     def _divides(self) -> Transformer:
         if self.width % self.heads:
             raise ValueError(
-                f"width={self.width} cannot be shared by heads={self.heads}; choose heads that divide the width, "
+                f"width={self.width} cannot be divided by heads={self.heads}; choose heads that divide the width, "
                 f"such as {', '.join(str(h) for h in (1, 2, 4, 8) if self.width % h == 0)}"
             )
         return self
@@ -156,22 +156,22 @@ class Attention(Part):
     weigh: WeigherName = "softmax"
     """How scores become weights (nn/weighers.py)."""
     project: Literal["none", "linear", "mlp"] = "none"
-    """How query, key and value are projected first."""
+    """How query, key and value are projected before they are compared."""
     heads: Count = 1
-    """The number of attention heads, each on its slice of the width."""
+    """The number of attention heads; each works on its own slice of the width."""
     query: Literal["after", "before"] = "after"
-    """Attend with the state after the step, or with the one before it."""
+    """The query is the state after the step, or the state before it."""
     feed: bool = True
-    """Feed the context into the next step; with query=before, into this one."""
+    """Feed the context into the next step; with query=before, into the same step."""
     location_aware: bool = False
-    """Scores also depend on the weights of the step before, so that attention can learn to move along the source."""
+    """Scores also depend on the weights of the previous step, so that attention can learn to move along the source."""
     join: Literal["concat", "gate"] = "concat"
-    """How state and context become the output: a layer over both, or a gate between them."""
+    """How state and context are combined into the output: by a layer over both, or by a gate between them."""
 
 
 class RecurrentDecoder(Part):
     kind: Literal["recurrent"] = "recurrent"
-    """The family."""
+    """The model family."""
     cell: CellName = "lstm"
     """The recurrent cell (equations in nn/cells.py and nn/lstm.py)."""
     width: Count = 256
@@ -209,12 +209,12 @@ class Bridge(Part):
     kind: Literal["zeros", "last", "mean", "projected"] = "projected"
     """What a recurrent decoder starts from: zeros, the last or mean encoder state, or the last through a layer."""
     give: Literal["first", "every", "none"] = "first"
-    """How it is given: as the first state, as the first state and as an input of every step, or not at all."""
+    """How the decoder gets it: as its first state, as its first state and as an input of every step, or not at all."""
 
 
 class Head(Part):
     kind: Literal["tokens", "copy", "ctc"] = "tokens"
-    """What is predicted: target tokens; tokens or copies of source tokens; or a token or blank per source position."""
+    """What is predicted: target tokens, tokens or copies of source tokens, or a token or blank per source position."""
     tied: bool = True
     """Use the target embeddings as the output matrix."""
 
@@ -228,11 +228,11 @@ class Objective(Part):
 
 class Feeding(Part):
     kind: Literal["teacher", "scheduled", "own"] = "teacher"
-    """What the decoder reads in training: the right tokens, a random mix of right and predicted ones, or its own."""
+    """What the decoder reads in training: correct tokens, a random mix of correct and predicted ones, or its own."""
     schedule: Literal["linear", "exponential", "inverse-sigmoid"] = "linear"
-    """Scheduled: how the share of right tokens falls over training."""
+    """Scheduled: how the share of correct tokens falls during training."""
     least: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Scheduled: the share of right tokens at the end."""
+    """Scheduled: the share of correct tokens at the end of training."""
     noise: Annotated[float, Field(ge=0)] = 0.0
     """The standard deviation of Gaussian noise on the embeddings that the decoder reads."""
     token_dropout: Share = 0.0
@@ -247,15 +247,15 @@ class Train(Part):
     epochs: Annotated[float, Field(gt=0)] | None = None
     """The number of passes over the data, instead of a budget (--epochs)."""
     max_epochs: Annotated[float, Field(ge=0)] = 0.0
-    """With a time budget: the largest number of passes over the data; 0: as many as there is time for."""
+    """With a time budget: the largest number of passes over the data; 0: no limit."""
     batch_tokens: Annotated[int, Field(ge=16)] = 4096
-    """The largest number of tokens in a batch, on its longer side, padding included."""
+    """The largest number of tokens in a batch, counted on its longer side, with padding."""
     rate: Annotated[float, Field(gt=0, lt=10)] = 0.002
     """The highest learning rate."""
     embed_rate: Annotated[float, Field(gt=0)] = 1.0
     """The learning rate of the embeddings, in multiples of train.rate."""
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
-    """How the learning rate falls after the warm-up, over the share of the budget."""
+    """How the learning rate falls between the warm-up and the end of the budget."""
     warmup: Share = 0.05
     """The share of the budget in which the learning rate rises."""
     dropout: Share = 0.2
@@ -273,19 +273,19 @@ class Train(Part):
     evaluations: Count = 20
     """How often the model is validated; less often if that would take more than 15 % of a time budget."""
     valid_pairs: Count = 1000
-    """The largest number of validation pairs that are decoded each time, evenly spread over all."""
+    """The largest number of validation pairs to decode each time; they are spread evenly over all of them."""
     members: Annotated[int, Field(ge=1, le=64)] = 1
-    """How many models are trained with different seeds and predict together; they share a time budget."""
+    """The number of models, which have different seeds and predict together; they share a time budget."""
     side_by_side: Annotated[int, Field(ge=0, le=64)] = 0
-    """How many of these models are trained at the same time; 0: one per core."""
+    """The number of these models that are trained at the same time; 0: one per core."""
     reversed_members: bool = False
-    """Every second member writes from the end (decoder.reverse); outputs that both directions find likely win."""
+    """Every second member writes from the end (decoder.reverse); outputs that are likely both ways are preferred."""
     seed: Annotated[int, Field(ge=0)] = 1
     """The seed of all random numbers."""
     tensorboard: bool = False
     """Also write the numbers of the log as TensorBoard events, into RUN/tensorboard."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """The device; auto: CUDA if there is one, else MPS, else the CPU."""
+    """The device; auto: CUDA if available, otherwise MPS if available, otherwise the CPU."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """The number format of matrix products."""
 
@@ -293,38 +293,38 @@ class Train(Part):
     def _one_length(self) -> Train:
         given = [n for n in ("budget_seconds", "steps", "epochs") if self.__dict__[n] is not None]
         if len(given) > 1:
-            raise ValueError(f"{' and '.join('train.' + n for n in given)} are both given; keep one")
+            raise ValueError(f"{' and '.join('train.' + n for n in given)} cannot be given together; keep one")
         return self
 
 
 class Search(Part):
     kind: Literal["greedy", "beam", "sample"] = "beam"
-    """The search for outputs."""
+    """The search algorithm."""
     width: Annotated[int, Field(ge=1, le=1000)] = 5
     """Beam search: the number of hypotheses that are kept."""
     length_penalty: Annotated[float, Field(ge=0, le=5)] = 1.0
     """Hypotheses are ranked by log-probability divided by length to the power of this value."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
-    """Sampling: below 1 outputs vary less, above 1 more."""
+    """Sampling: values below 1 make outputs vary less, values above 1 more."""
     top_k: Annotated[int, Field(ge=0)] = 0
-    """Sampling: only from the k most probable tokens; 0: from all."""
+    """Sampling: draw only from the k most probable tokens; 0: from all tokens."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Sampling: only from the most probable tokens that together have this probability."""
+    """Sampling: draw only from the most probable tokens that together have this probability."""
     seed: Annotated[int, Field(ge=0)] = 1
     """Sampling: the seed."""
     no_repeat: Annotated[int, Field(ge=0)] = 0
-    """No n-gram of this size occurs twice in an output; 0: no such rule."""
+    """N-grams of this size may not occur twice in an output; 0: no restriction."""
     max_ratio: Annotated[float, Field(gt=0)] = 2.0
-    """An output has at most this many tokens per source token, plus search.max_extra."""
+    """The largest number of output tokens per source token, to which search.max_extra is added."""
     max_extra: Annotated[int, Field(ge=1)] = 20
-    """How many tokens more than that an output may have."""
+    """The number of tokens that an output may have in addition to search.max_ratio per source token."""
 
 
 class Spec(Part):
     """Every setting of a run."""
 
     data: Data = Data()
-    """The files, their columns, and how rows are used."""
+    """The files, their columns, and how their rows are used."""
     source: Side = Side()
     """How the source is split into tokens."""
     target: Side = Side()
