@@ -567,12 +567,12 @@ def test_a_run_without_sums_of_its_tokenisers_predicts_all_the_same(weft: Weft, 
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
-    (["--nbest", "3"], ["--format text has one output a line", "--format tsv or --format jsonl"]),
+    (["--nbest", "3"], ["--format text prints only one output per line", "--format tsv or --format jsonl"]),
     (["--beam", "3", "--greedy"], ["--beam and --greedy exclude each other", "keep one"]),
     (["--sample", "--greedy"], ["--greedy and --sample exclude each other"]),
-    (["--temperature", "0.5"], ["--temperature has a meaning only when sampling", "add --sample"]),
-    (["--top-k", "5"], ["--top-k has a meaning only when sampling"]),
-    (["--seed", "5", "--greedy"], ["--seed has a meaning only when sampling"]),
+    (["--temperature", "0.5"], ["--temperature has an effect only with --sample", "add --sample"]),
+    (["--top-k", "5"], ["--top-k has an effect only with --sample"]),
+    (["--seed", "5", "--greedy"], ["--seed has an effect only with --sample"]),
     (["no-such-file.txt"], ["there is no such file", "no-such-file.txt"]),
 ], ids=lambda value: " ".join(value))  # fmt: skip
 def test_wrong_ways_to_predict_are_refused(weft: Weft, tiny_run: Run, arguments: list[str], said: list[str]) -> None:
@@ -1014,7 +1014,7 @@ def test_data_shows_what_training_would_see(weft: Weft) -> None:
     assert done.lines[0] == "20 good rows, 2 bad rows, 1 blank line"
     assert done.lines[1].startswith("  a.tsv:22: this row has 1 column")
     assert done.lines[2] == "  a.tsv:23: the target is empty"
-    assert done.lines[3] == "  training stops at the first of them; with --on-bad-line skip it leaves them out"
+    assert done.lines[3] == "  training stops at the first bad row; with --on-bad-line skip, it leaves bad rows out"
     for said in (
         "20 pairs (lengths in characters)",
         "mean length",
@@ -1023,7 +1023,7 @@ def test_data_shows_what_training_would_see(weft: Weft) -> None:
         "% of the target's characters occur in the sources: ",
         "  a.tsv: source is column 1 ('abc'), target is column 2 ('cba'), features is column 3 ('N')",
         "dev.tsv: 2 validation pairs, 1 of them also in the training data.",
-        "what the data decide",
+        "choices for these data",
         "source tokens (characters)",
     ):
         assert said in done.out

@@ -74,7 +74,9 @@ class Run:
         the run was exported to it and it can tell all the `detail`: the text, its score, and that of its tokens.
         """
         if isinstance(lines, str):
-            raise UserError("a single text is given where lines are expected", "lines", "give a list: predict([text])")
+            raise UserError(
+                "a single text was given where a list of lines is expected", "lines", "give a list: predict([text])"
+            )
         pairs = [self._input(line, number) for number, line in enumerate(lines, 1)]
         chunks = self.predictions(
             pairs, search=search, nbest=nbest, prefix=prefix, engine=engine, detail=detail, chunk=max(1, len(pairs))
@@ -108,12 +110,12 @@ class Run:
             raise UserError(f"{line!r} is neither a text nor a Pair", where, todo)
         pair = line if isinstance(line, Pair) else Pair(line)
         if isinstance(pair.features, str):
-            raise UserError("features are given as one text", where, "give a tuple: features=('V', 'PST')")
+            raise UserError("features were given as a single text", where, "give a tuple: features=('V', 'PST')")
         for name in ("tag", "features"):
             trained_with = self.spec.data.tag if name == "tag" else self.spec.data.features
             if trained_with is not None and pair.source.strip() and not (pair.tag if name == "tag" else pair.features):
                 raise UserError(
-                    f"this run was trained with {name}, and the line has none", where, f"give weft.Pair(…, {name}=…)"
+                    f"this run was trained with {name}, but the line has none", where, f"give weft.Pair(…, {name}=…)"
                 )
         return pair
 
@@ -123,7 +125,7 @@ class Run:
         for name, column in (("tag", data.tag), ("features", data.features)):
             if known and column is not None and not any(pair.tag if name == "tag" else pair.features for pair in pairs):
                 raise UserError(
-                    f"the run {self.path} was trained with {name}, and no pair has any",
+                    f"the run {self.path} was trained with {name}, but no pair has any",
                     name,
                     f"name the column of {name}, or give weft.Pair(…, {name}=…)",
                 )
@@ -253,7 +255,7 @@ def given_data(
     files, listed = _files_or_pairs(pairs)
     valid_files, valid_listed = _files_or_pairs(valid or ())
     if valid_listed and files:
-        what = "the validation pairs are given as a list, and the training pairs as files"
+        what = "the validation pairs are given as a list, but the training pairs as files"
         raise UserError(what, "valid", "give both as files, or both as lists of pairs")
     if listed:
         tag = "tag" if any(pair.tag for pair in listed) else None
@@ -291,5 +293,5 @@ def as_pairs(items: Iterable[Pair | tuple[str, str]]) -> list[Pair]:
 def _pair(item: Any, place: int) -> Pair:
     if isinstance(item, tuple | list) and len(item) >= 2 and all(isinstance(text, str) for text in item[:2]):
         return Pair(*item)
-    todo = "give (source, target) or weft.Pair(…); the name of a file is given by itself"
+    todo = "give (source, target) or weft.Pair(…); to read a file, give its name instead of a list"
     raise UserError(f"{item!r} is not a pair", f"item {place} of the list", todo)

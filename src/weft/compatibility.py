@@ -31,9 +31,9 @@ def check(spec: Spec) -> None:
     _check_feeding(spec)
     if spec.embed.shared and spec.source != spec.target:
         raise ValueError(
-            "embed.shared=true needs source and target to be cut alike, but "
-            f"source={spec.source.tokens}/{spec.source.size} and target={spec.target.tokens}/{spec.target.size}; "
-            "make them equal or set embed.shared=false"
+            "embed.shared=true needs source and target to be split in the same way, but "
+            f"source={spec.source.tokens}/{spec.source.size} and target={spec.target.tokens}/{spec.target.size}; make "
+            "them equal or set embed.shared=false"
         )
 
 
@@ -54,7 +54,7 @@ def _check_head(spec: Spec) -> None:
     if any(alone) and not all(alone):
         raise ValueError(
             f"head.kind={spec.head.kind}, objective.kind={spec.objective.kind} and decoder.kind={spec.decoder.kind} "
-            "do not go together: CTC has no decoder; set head.kind=ctc and leave the others out, or set none of them"
+            "are not compatible: CTC has no decoder; set head.kind=ctc and leave the others out, or set none of them"
         )
     if all(alone) and spec.data.tag_at == "decoder":
         raise ValueError(
@@ -62,7 +62,7 @@ def _check_head(spec: Spec) -> None:
         )
     if all(alone) and spec.train.select == "accuracy":
         raise ValueError(
-            "train.select=accuracy needs next-token predictions, and head.kind=ctc has none; choose exact, cer or loss"
+            "train.select=accuracy needs next-token predictions, but head.kind=ctc has none; choose exact, cer or loss"
         )
     if all(alone) and spec.train.members > 1:
         raise ValueError(
@@ -71,13 +71,13 @@ def _check_head(spec: Spec) -> None:
         )
     idle = [name for name, part in (("bridge", Bridge()), ("feeding", Feeding())) if getattr(spec, name) != part]
     if all(alone) and idle:
-        what = f"{' and '.join(idle)} has no effect with head.kind=ctc, which has no decoder"
+        what = f"{_no_effect(idle)} with head.kind=ctc, which has no decoder"
         raise ValueError(f"{what}; leave {' and '.join(idle)} out")
     unused = [f"search.{name}" for name in ("no_repeat", "length_penalty") if _differs(spec.search, name)]
     if all(alone) and unused:
         raise ValueError(
-            f"{' and '.join(unused)} has no effect with head.kind=ctc, which ranks outputs by their probability; "
-            "leave them out, or use head.kind=tokens"
+            f"{_no_effect(unused)} with head.kind=ctc, which ranks outputs by their probability; "
+            f"leave {_it(unused)} out, or use head.kind=tokens"
         )
 
 
@@ -92,8 +92,8 @@ def _check_bridge(spec: Spec) -> None:
         return
     if decoder.attention.score == "none" and (spec.bridge.kind == "zeros" or spec.bridge.give == "none"):
         raise ValueError(
-            f"decoder.attention.score=none with bridge.kind={spec.bridge.kind}, bridge.give={spec.bridge.give} "
-            "leaves the decoder without the source; choose an attention score or another bridge"
+            f"decoder.attention.score=none with bridge.kind={spec.bridge.kind}, bridge.give={spec.bridge.give} gives "
+            "the decoder no access to the source; choose an attention score or another bridge"
         )
     if spec.bridge.kind == "zeros" and spec.bridge.give == "every":
         raise ValueError(
@@ -102,8 +102,9 @@ def _check_bridge(spec: Spec) -> None:
         )
     if spec.bridge.kind in ("last", "mean") and spec.encoder.width != decoder.width:
         raise ValueError(
-            f"bridge.kind={spec.bridge.kind} hands the encoder's state over as it is, but encoder.width="
-            f"{spec.encoder.width} and decoder.width={decoder.width}; make them equal or set bridge.kind=projected"
+            f"bridge.kind={spec.bridge.kind} passes the encoder's state on unchanged, but "
+            f"encoder.width={spec.encoder.width} and decoder.width={decoder.width}; make them equal or set "
+            "bridge.kind=projected"
         )
 
 
@@ -122,9 +123,9 @@ def _check_attention(spec: Spec) -> None:
         )
     if look.location_aware and not look.feed:
         raise ValueError(
-            "decoder.attention.location_aware=true needs the attention of the step before, but with "
-            "decoder.attention.feed=false all steps are computed at once; "
-            "set decoder.attention.feed=true, or leave decoder.attention.location_aware out"
+            "decoder.attention.location_aware=true needs the attention weights of the previous step, but with "
+            "decoder.attention.feed=false all steps are computed at once; set decoder.attention.feed=true, or leave "
+            "decoder.attention.location_aware out"
         )
     if own % look.heads or memory % look.heads:
         raise ValueError(
@@ -133,8 +134,9 @@ def _check_attention(spec: Spec) -> None:
         )
     if look.weigh == "exact" and (look.score != "rbf" or look.project != "none"):
         raise ValueError(
-            f"decoder.attention.weigh=exact needs to see when query and key are equal, which decoder.attention.score="
-            f"{look.score} with decoder.attention.project={look.project} does not show; set score=rbf and project=none"
+            "decoder.attention.weigh=exact needs a score that shows when query and key are equal, which "
+            f"decoder.attention.score={look.score} with decoder.attention.project={look.project} does not; set "
+            "score=rbf and project=none"
         )
 
 
@@ -143,8 +145,16 @@ def _check_no_attention(look: Attention) -> None:
     unused = [f"decoder.attention.{name}" for name in names if _differs(look, name)]
     if unused:
         raise ValueError(
-            f"decoder.attention.score=none leaves {', '.join(unused)} without effect; leave it out, or choose a score"
+            f"{_no_effect(unused)} with decoder.attention.score=none; leave {_it(unused)} out, or choose a score"
         )
+
+
+def _no_effect(names: list[str]) -> str:
+    return f"{' and '.join(names)} {'has' if len(names) == 1 else 'have'} no effect"
+
+
+def _it(names: list[str]) -> str:
+    return "it" if len(names) == 1 else "them"
 
 
 def _differs(part: Part, name: str) -> bool:
@@ -168,7 +178,7 @@ def _check_positions(spec: Spec) -> None:
             )
     if positions == "sinusoid-concat" and min(_read_widths(spec)) < 4:
         raise ValueError(
-            f"embed.positions=sinusoid-concat keeps a quarter of each vector for the position, and width "
+            "embed.positions=sinusoid-concat keeps a quarter of each vector for the position, but width "
             f"{min(_read_widths(spec))} leaves no room; choose a width of 4 or more"
         )
 
@@ -184,11 +194,11 @@ def _check_feeding(spec: Spec) -> None:
     unused = [f"feeding.{name}" for name in ("schedule", "least") if _differs(feeding, name)]
     if feeding.kind != "scheduled" and unused:
         raise ValueError(
-            f"{' and '.join(unused)} belong to feeding.kind=scheduled, but feeding.kind={feeding.kind}; "
-            "set feeding.kind=scheduled, or leave them out"
+            f"{_no_effect(unused)} with feeding.kind={feeding.kind}; "
+            f"set feeding.kind=scheduled, or leave {_it(unused)} out"
         )
     if feeding.kind == "own" and feeding.token_dropout:
         raise ValueError(
-            "feeding.token_dropout hides right tokens, but with feeding.kind=own the decoder reads none; "
-            "leave one of them out"
+            "feeding.token_dropout hides correct tokens, but with feeding.kind=own the decoder reads none; leave one "
+            "of them out"
         )

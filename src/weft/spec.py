@@ -48,11 +48,11 @@ class Data(Part):
     hold_out: Share = 0.05
     """The share of the training pairs that is held out when no validation file is given (at most 1,000 pairs)."""
     augmented: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    """The number of pairs to make up, from pairs whose common letters are replaced by others, the same on both sides."""
+    """The number of pairs to make up, from pairs whose common letters are replaced by others on both sides."""
     repeat_power: Annotated[float, Field(ge=0, le=1)] = 1.0
     """The weight of repeated sources: one with n rows is used n to this power times per epoch; 1: every row is used."""
     unseen: Literal["unknown", "nearest", "carried"] = "unknown"
-    """Characters that never occur in training: read as unknown or as the nearest known one (ÿ as y), or copied (carried)."""
+    """Characters that never occur in training: read as unknown or as the nearest one (ÿ as y), or copied (carried)."""
     on_bad_line: Literal["stop", "skip"] = "stop"
     """Stop at a row that cannot be used, or skip it (--on-bad-line)."""
     longest: Count = 20_000

@@ -20,7 +20,7 @@ def choose_bridge_and_attention(choices: Choices, given: Mapping[str, Any], surv
     copied = most_copied(survey)
     long_enough = shape.lengths[1] >= NUMBERS.location_aware_target
     if copied >= NUMBERS.copied and long_enough and "attention" not in given.get("decoder", {}):
-        why = f"{copied:.0%} of a source or target is copied, beyond chance: attention follows the source"
+        why = f"{copied:.0%} of a source or target is copied (corrected for chance): attention moves along the source"
         choices.set("decoder.attention.location_aware", True, why)
 
 
@@ -29,7 +29,9 @@ def choose_head(choices: Choices, survey: Survey, kinds: Sequence[str], given: M
     share = survey.relation.copied_words
     decided = "kind" in given.get("head", {}) or uses_ctc(given)
     if list(kinds) == ["bpe", "bpe"] and share >= NUMBERS.copied_words and not decided:
-        choices.set("head.kind", "copy", f"{share:.0%} of the words of a target are also in its source, beyond chance")
+        choices.set(
+            "head.kind", "copy", f"{share:.0%} of the words of a target are also in its source (corrected for chance)"
+        )
 
 
 def reverse_members(choices: Choices, given: Mapping[str, Any], shape: BatchShape) -> None:

@@ -27,7 +27,7 @@ def augment(choices: Choices, survey: Survey, kinds: Sequence[str], given: Mappi
     if survey.source.mean > NUMBERS.longest_augmented or survey.relation.repeated >= NUMBERS.repeated_rows:
         return 0
     count = NUMBERS.enough_pairs - survey.pairs
-    why = f"{survey.pairs:,} pairs are few, and {copied:.0%} of a source or target is copied, beyond chance"
+    why = f"{survey.pairs:,} pairs are few, and {copied:.0%} of a source or target is copied (corrected for chance)"
     choices.set("data.augmented", count, why)
     return count
 
@@ -39,7 +39,7 @@ def flatten_repeats(choices: Choices, survey: Survey, given: Mapping[str, Any]) 
     """
     repeated = survey.relation.repeated
     if repeated >= NUMBERS.repeated_rows and "repeat_power" not in given.get("data", {}):
-        why = f"{repeated:.0%} of the rows repeat others: rare sources have more to teach"
+        why = f"{repeated:.0%} of the rows repeat other rows: rare sources should count more"
         choices.set("data.repeat_power", NUMBERS.repeat_power, why)
 
 
@@ -50,7 +50,7 @@ def handle_unseen_characters(choices: Choices, survey: Survey, kinds: Sequence[s
     kept = survey.relation.kept
     by_character = kinds[0] == kinds[1] == "characters"
     if by_character and kept >= NUMBERS.kept_characters and survey.pairs < NUMBERS.all_characters_seen:
-        why = f"{kept:.0%} of rare characters are kept in the target, beyond chance: unseen ones are copied"
+        why = f"{kept:.0%} of rare characters are kept in the target (corrected for chance): unseen ones are copied"
         choices.set("data.unseen", "carried", why)
     else:
         choices.set("data.unseen", "nearest")

@@ -105,7 +105,7 @@ def choose_recurrent(
     seldom = epochs is not None and epochs < NUMBERS.few_epochs
     choices.set("train.dropout", NUMBERS.low_dropout if seldom else NUMBERS.dropout)
     if epochs is not None:
-        each = ", if every core trains a model" if members > 1 else ""
+        each = ", if each core trains its own model" if members > 1 else ""
         choices.reasons.append(["decoder.width", str(width), f"there is time for {size.about(epochs)}{each}"])
     return epochs
 
@@ -114,7 +114,7 @@ def _recurrent_parts(choices: Choices, given: Mapping[str, Any]) -> None:
     """Choose the kinds of encoder and decoder, and the learning rate."""
     text = choices.merged("target", given).get("tokens") in SUBWORDS
     what = "the source is not running text" if text else "not running text"
-    why = "" if given_families(given) else f"{what}: an LSTM with attention learns from few pairs"
+    why = "" if given_families(given) else f"{what}: an LSTM with attention learns well from few pairs"
     if implied_kind("encoder", given) == "transformer":
         choices.set("embed.positions", "sinusoid")
     else:

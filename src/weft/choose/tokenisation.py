@@ -74,7 +74,7 @@ def _together(survey: Survey, kinds: list[str]) -> tuple[list[str], str]:
             return ["bpe", "bpe"], f"short sentences, and there are {survey.pairs:,} pairs"
     elif any(spelled) and "bpe" in kinds:
         if spelled[1] and _is_word_of_source(survey):
-            why = f"each target is one word, and {copied:.0%} of it is in its source, beyond chance"
+            why = f"each target is one word, and {copied:.0%} of it is in its source (corrected for chance)"
             return [_spelled(survey.source, written=False, ctc=False)[0], kinds[1]], why
         if many:
             return ["bpe", "bpe"], f"the other side is running text, and there are {survey.pairs:,} pairs"

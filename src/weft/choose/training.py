@@ -66,6 +66,10 @@ def select_by(choices: Choices, target: SideSurvey, kind: str) -> None:
     elif subwords and target.mean_words >= NUMBERS.bleu_words:
         choices.set("train.select", "bleu", "a text has many right outputs: BLEU counts overlap instead of equality")
     elif subwords or long_spelled:
-        choices.set("train.select", "chrf", "outputs are seldom right as a whole: chrF counts the characters that are")
+        choices.set(
+            "train.select", "chrf", "outputs are seldom right as a whole: chrF counts the characters that are right"
+        )
     else:
-        choices.set("train.select", "exact", "an output is right or wrong as a whole; among equals the loss decides")
+        choices.set(
+            "train.select", "exact", "an output is right or wrong as a whole; the loss decides between equal scores"
+        )

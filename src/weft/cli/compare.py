@@ -13,12 +13,14 @@ from weft.cli import common
 def compare(
     pairs: Annotated[
         list[str],
-        typer.Argument(metavar="PAIRS…", help="Pairs to train on, as weft train takes them.", show_default=False),
+        typer.Argument(
+            metavar="PAIRS…", help="Pairs to train on, in any form that weft train reads.", show_default=False
+        ),
     ],
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            help="A setting and its values, such as decoder.cell=lstm,gru; can be repeated to train all combinations.",
+            help="A setting and its values, such as decoder.cell=lstm,gru; repeat it to train all combinations.",
             metavar="KEY=A,B,…",
         ),
     ] = None,
@@ -34,17 +36,19 @@ def compare(
         int | None, typer.Option(help="The number of updates per run, instead of a budget.", metavar="N")
     ] = None,
     epochs: Annotated[
-        float | None, typer.Option(help="The number of passes over the data, instead of a budget.", metavar="N")
+        float | None, typer.Option(help="The number of passes over the data per run, instead of a budget.", metavar="N")
     ] = None,
     seeds: Annotated[int, typer.Option(help="The number of runs per combination, with seeds 1, 2, …", metavar="N")] = 3,
     valid: Annotated[
         str | None,
-        typer.Option(help="Pairs to compare on.", show_default="5 % of the pairs", metavar="FILE"),
+        typer.Option(help="Pairs to compare the runs on.", show_default="5 % of the pairs", metavar="FILE"),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The folder to create or to continue.", show_default="PAIRS' name with -compare", metavar="FOLDER"
+            help="The folder to create or to continue.",
+            show_default="named after PAIRS: PAIRS-compare",
+            metavar="FOLDER",
         ),
     ] = None,
     match_parameters: Annotated[
@@ -69,9 +73,9 @@ def compare(
 ) -> None:
     """Train every combination of some settings under equal conditions, and rank them.
 
-    All runs have the same pairs, tokens, budget and seeds. The autopilot chooses once, without the settings that vary,
-    and its values hold for all runs. A run differs in what varies and in what that forces, such as the heads of a
-    Transformer. After Ctrl-C the same command continues; finished runs are kept.
+    All runs have the same pairs, tokens, budget and seeds. The autopilot chooses only once, without the settings that
+    vary, and its values hold for all runs. Runs differ only in the settings that vary and in those that must change
+    with them, such as the heads of a Transformer. After Ctrl-C, the same command continues; finished runs are kept.
 
     [bold]Examples[/]
       weft compare words.tsv --vary decoder.cell=elman,lstm,gru,mut1 --budget 5m

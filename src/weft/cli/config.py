@@ -76,7 +76,7 @@ def check(
         typer.Option("--set", help="A setting that overrides the others; can be repeated.", metavar="KEY=VALUE"),
     ] = None,
 ) -> None:
-    """Check a settings file: unknown names, wrong values, settings that do not go together.
+    """Check a settings file for unknown names, wrong values and incompatible settings.
 
     [bold]Examples[/]
       weft config check mine.yaml

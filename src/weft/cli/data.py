@@ -14,16 +14,16 @@ MOST, SOME = 0.8, 0.2  # shares that a sentence speaks of
 
 
 def data(
-    pairs: Annotated[list[str], typer.Argument(metavar="PAIRS…", help="Pairs, as weft train takes them.")],
+    pairs: Annotated[list[str], typer.Argument(metavar="PAIRS…", help="Pairs, in any form that weft train reads.")],
     valid: Annotated[
         list[str] | None,
         typer.Option(help="Validation pairs, to see what they share with the training pairs.", metavar="FILE"),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="The source column.", show_default="found by name, else 1", metavar="COLUMN")
+        str | None, typer.Option(help="The source column.", show_default="found by name, otherwise 1", metavar="COLUMN")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="The target column.", show_default="found by name, else 2", metavar="COLUMN")
+        str | None, typer.Option(help="The target column.", show_default="found by name, otherwise 2", metavar="COLUMN")
     ] = None,
     features: Annotated[str | None, typer.Option(help="The features column.", metavar="COLUMN")] = None,
     tag: Annotated[str | None, typer.Option(help="The tag column.", metavar="COLUMN")] = None,
@@ -60,7 +60,7 @@ def _rows(report: Any) -> None:
     if report.skipped > len(report.bad):
         common.show(f"  … and {report.skipped - len(report.bad):,} more")
     if report.skipped:
-        common.show("  training stops at the first of them; with --on-bad-line skip it leaves them out")
+        common.show("  training stops at the first bad row; with --on-bad-line skip, it leaves bad rows out")
 
 
 def _counted(count: int, what: str) -> str:
@@ -90,10 +90,10 @@ def _survey(prepared: Any) -> None:
 def _sentences(survey: Any) -> list[str]:
     """Return what was found, each with what follows from it."""
     relation, shared = survey.relation, survey.shared_characters
-    own = "the target has an alphabet of its own" if shared < SOME else "the two alphabets overlap"
+    own = "the target has its own alphabet" if shared < SOME else "the two alphabets overlap"
     alphabet = "both sides have the same alphabet" if shared > MOST else own
     lines = [f"{shared:.0%} of the target's characters occur in the sources: {alphabet}."]
-    copying = f"{relation.copied:.0%} of a target is copied from its source, beyond chance"
+    copying = f"{relation.copied:.0%} of a target is copied from its source (corrected for chance)"
     if relation.copied > MOST:
         lines.append(f"{copying}: a model that copies the source would get most characters right.")
     elif relation.copied > SOME:
@@ -101,7 +101,9 @@ def _sentences(survey: Any) -> list[str]:
     else:
         lines.append(f"{copying}: the model has to learn the whole output, not a change of the input.")
     if relation.copied_words > SOME:
-        lines.append(f"{relation.copied_words:.0%} of the words of a target occur in its source, beyond chance.")
+        lines.append(
+            f"{relation.copied_words:.0%} of the words of a target occur in its source (corrected for chance)."
+        )
     if relation.repeated > 0:
         lines.append(f"{relation.repeated:.1%} of the rows repeat another row, so they count more than once.")
     return lines
@@ -128,7 +130,9 @@ def _choices(prepared: Any) -> None:
 
     chosen = choose(prepared.survey, {})
     table = common.table(["setting", "value", "because"], [list(reason) for reason in chosen.reasons], words=True)
-    common.show("what the data decide (how large and how many models follow from the time and the machine)", table)
+    common.show(
+        "choices for these data (the size and the number of models also depend on the time and the machine)", table
+    )
     for note in chosen.notes:
         common.show(f"note: {note}")
     _examples(prepared, compose(("autopilot", chosen.layer)).spec)

@@ -21,14 +21,14 @@ def evaluate(
     pairs: Annotated[str, typer.Argument(metavar="PAIRS", help="Pairs with the correct targets.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     against: Annotated[
-        Path | None, typer.Option(help="Another run, to test the difference by a paired bootstrap.", metavar="RUN2")
+        Path | None, typer.Option(help="Another run to compare with, by a paired bootstrap test.", metavar="RUN2")
     ] = None,
     beam: Annotated[
         int | None, typer.Option(help="Beam search of this width.", show_default="the run's", metavar="N")
     ] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable token at each step.")] = False,
     source: Annotated[
-        str | None, typer.Option(help="The source column.", show_default="the training's", metavar="COLUMN")
+        str | None, typer.Option(help="The source column.", show_default="as in training", metavar="COLUMN")
     ] = None,
     target: Annotated[str | None, typer.Option(help="The target column.", metavar="COLUMN")] = None,
     features: Annotated[str | None, typer.Option(help="The features column.", metavar="COLUMN")] = None,
@@ -41,13 +41,15 @@ def evaluate(
     ] = None,
     lines: Annotated[
         Path | None,
-        typer.Option(help="Write output, scores and log-probability of each pair (.tsv or .jsonl).", metavar="FILE"),
+        typer.Option(
+            help="Write the output, scores and log-probability of each pair to FILE (.tsv or .jsonl).", metavar="FILE"
+        ),
     ] = None,
 ) -> None:
     """Measure how good a run is on pairs that it has not seen.
 
     exact, cer, token_error_rate, bleu, chrf and accuracy are percentages. accuracy is the share of tokens that are
-    right given the right ones before them. loss is in nats per target token.
+    predicted correctly, given the correct tokens before them. loss is in nats per target token.
 
     [bold]Examples[/]
       weft evaluate my-run test.tsv

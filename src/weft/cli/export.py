@@ -20,7 +20,8 @@ def export(
 ) -> None:
     """Export the best weights of a run to another engine.
 
-    CTranslate2 runs Transformers faster on a CPU. weft predict uses the export in RUN/ctranslate2 by itself.
+    CTranslate2 runs Transformers faster on a CPU. weft predict then uses a float32 export in
+    RUN/ctranslate2 automatically; for other formats, add --engine ctranslate2.
 
     [bold]Examples[/]
       weft export my-run --to ctranslate2

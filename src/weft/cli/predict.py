@@ -39,26 +39,32 @@ def predict(
     greedy: Annotated[bool, typer.Option("--greedy", help="Take the most probable token at each step.")] = False,
     sample: Annotated[bool, typer.Option("--sample", help="Draw tokens at random.")] = False,
     temperature: Annotated[
-        float | None, typer.Option(help="Sampling: below 1 outputs vary less, above 1 more.", metavar="T")
+        float | None,
+        typer.Option(help="Sampling: values below 1 make outputs vary less, values above 1 more.", metavar="T"),
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(help="Sampling: only from the k most probable tokens.", metavar="K")
+        int | None, typer.Option(help="Sampling: draw only from the k most probable tokens.", metavar="K")
     ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option(help="Sampling: only from the most probable tokens with total probability p.", metavar="P"),
+        typer.Option(
+            help="Sampling: draw only from the most probable tokens that together have probability p.", metavar="P"
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Sampling: the seed.", metavar="N")] = None,
-    nbest: Annotated[int, typer.Option(help="Outputs per line, for --format tsv and jsonl.", min=1, metavar="N")] = 1,
+    nbest: Annotated[
+        int, typer.Option(help="The number of outputs per line, with --format tsv or jsonl.", min=1, metavar="N")
+    ] = 1,
     format: Annotated[str, typer.Option(help="The format of the output.", metavar="text|tsv|jsonl")] = "text",
-    prefix: Annotated[str, typer.Option(help="A text that every output begins with.", metavar="TEXT")] = "",
+    prefix: Annotated[str, typer.Option(help="The text that every output begins with.", metavar="TEXT")] = "",
     with_: Annotated[
         list[Path] | None, typer.Option("--with", help="Another run to combine with; can be repeated.", metavar="RUN2")
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
-            help="The engine; auto: CTranslate2 if a float32 export exists.", metavar="auto|torch|ctranslate2"
+            help="The engine; auto: CTranslate2 if the run has a float32 export, otherwise torch.",
+            metavar="auto|torch|ctranslate2",
         ),
     ] = "auto",
 ) -> None:
@@ -67,7 +73,7 @@ def predict(
     A file that ends in .tsv, .csv, .jsonl or .parquet is read with the columns of the training data. Any other file
     holds plain lines; if the run was trained with a tag or features, they follow the source after tabs.
 
-    If the run was exported to CTranslate2, that engine is used where it supports the options.
+    If the run has a float32 export for CTranslate2, that engine is used if it supports the given options.
 
     [bold]Examples[/]
       weft predict my-run new.txt > out.txt
@@ -87,9 +93,11 @@ def predict(
         raise typer.BadParameter(f"'{format}' is not one of {', '.join(DETAIL)}", param_hint="--format")
     if common.on_bad_line() is not None:
         what = "weft predict writes one output per input line and cannot skip lines"
-        raise UserError(what, "--on-bad-line", "leave it out, and correct the line that stops it")
+        raise UserError(what, "--on-bad-line", "leave --on-bad-line out, and correct the bad line")
     if nbest > 1 and format == "text":
-        raise UserError("--format text has one output a line", f"--nbest {nbest}", "add --format tsv or --format jsonl")
+        raise UserError(
+            "--format text prints only one output per line", f"--nbest {nbest}", "add --format tsv or --format jsonl"
+        )
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     changes = search_changes(beam, greedy, sample, sampling)
     if file != "-" and not Path(file).exists():
@@ -148,8 +156,8 @@ def _note_tabs(sources: Sequence[str], run: Run) -> None:
     lines = [source for source in sources if source.strip()]
     if lines and all("\t" in line for line in lines) and not run.folder.known_facts().get("source_tabs"):
         common.complain(
-            "every line has a tab, but no source in training had one: each line is taken whole as a source; "
-            "if the source ends at the first tab, give that part alone (`cut -f1`), or name the file .tsv",
+            "every line has a tab, but no source in training had one: the whole line is read as the source; if the "
+            "source ends at the first tab, give only that part (`cut -f1`), or name the file .tsv",
             label="note",
         )
 
@@ -164,7 +172,7 @@ def search_changes(beam: int | None, greedy: bool, sample: bool, sampling: dict[
     given = {name: value for name, value in sampling.items() if value is not None}
     if given and not sample:
         flag = "--" + next(iter(given)).replace("_", "-")
-        raise UserError(f"{flag} has a meaning only when sampling", flag, "add --sample, or leave it out")
+        raise UserError(f"{flag} has an effect only with --sample", flag, f"add --sample, or leave {flag} out")
     if sample:
         return {"kind": "sample", **given}
     if greedy:

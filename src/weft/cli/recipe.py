@@ -10,7 +10,9 @@ import typer
 from weft.cli import common
 
 app = typer.Typer(
-    cls=common.Group, no_args_is_help=True, help="Small experiments with a question, a table and pictures."
+    cls=common.Group,
+    no_args_is_help=True,
+    help=("Run small experiments, each with a question, a table of results and plots."),
 )
 
 
@@ -49,7 +51,7 @@ def run(
         typer.Option(help="The number of runs per variant.", show_default="the recipe's", metavar="N", min=1),
     ] = None,
 ) -> None:
-    """Run an experiment and write its page: question, table, pictures and conclusions.
+    """Run an experiment and write a page with its question, results, plots and conclusions.
 
     Recipes make their own data, or read a public data set from the folder that the variable WEFT_DATA names. After
     Ctrl-C the same command continues.

@@ -21,12 +21,13 @@ def train(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The run folder to create.", show_default="PAIRS' name with -run", metavar="RUN")
+        Path | None,
+        typer.Option(help="The run folder to create.", show_default="named after PAIRS: PAIRS-run", metavar="RUN"),
     ] = None,
     valid: Annotated[
         list[str] | None,
         typer.Option(
-            help="Pairs to validate on; of several files, the first selects the checkpoint.",
+            help="Pairs to validate on; can be repeated, and the first file then selects the checkpoint.",
             show_default="5 % of the pairs",
             metavar="FILE",
         ),
@@ -46,16 +47,18 @@ def train(
     seed: Annotated[
         int | None, typer.Option(help="The seed of all random numbers.", show_default="1", metavar="N")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out, or start it.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in --out; if there is none, start it.")
+    ] = False,
     init: Annotated[Path | None, typer.Option(help="Start from the weights of another run.", metavar="RUN")] = None,
     source: Annotated[
         str | None,
         typer.Option(
-            help="The source column: a number or a name.", show_default="found by name, else 1", metavar="COLUMN"
+            help="The source column: a number or a name.", show_default="found by name, otherwise 1", metavar="COLUMN"
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="The target column.", show_default="found by name, else 2", metavar="COLUMN")
+        str | None, typer.Option(help="The target column.", show_default="found by name, otherwise 2", metavar="COLUMN")
     ] = None,
     features: Annotated[
         str | None, typer.Option(help="The column of features, such as V;PST;3;SG.", metavar="COLUMN")
@@ -71,7 +74,7 @@ def train(
       weft train --out en-de --resume
       torchrun --nproc-per-node 2 -m weft train words.tsv --epochs 30
 
-    Options that all commands share, such as --on-bad-line skip, are in weft --help.
+    weft --help lists the options that all commands share, such as --on-bad-line skip.
     """
     from weft.api import train as train_run
     from weft.cli.summary import summarise

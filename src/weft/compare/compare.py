@@ -161,7 +161,7 @@ def _begin(folder: ComparisonFolder, plan: ComparisonPlan | None, reporter: Disp
         reporter.note(f"chose {key} = {value} for all: {why}")
     for combination in plan.combinations:
         if dropped := combination.layers.dropped:
-            reporter.note(f"{combination.label} is of another kind and has no {', '.join(dropped)}")
+            reporter.note(f"{combination.label} does not use {', '.join(dropped)}: its kind has no such setting")
         if combination.refused:
             settings = combination.variant.settings
             folder.add(Result(combination.name, 0, "impossible", settings, reason=combination.refused))
@@ -198,12 +198,14 @@ def _variants(vary: Mapping[str, Sequence[Any]], variants: Mapping[str, Mapping[
 def _check_budget(tokens: float | None, steps: int | None, epochs: float | None) -> None:
     other = "--steps" if steps is not None else "--epochs" if epochs is not None else ""
     if tokens is not None and other:
-        raise UserError(f"a budget of tokens and {other} are both given", "--budget", "give only one of them")
+        raise UserError(f"a budget in tokens and {other} are both given", "--budget", "give only one of them")
 
 
 def _checked_seeds(seeds: int) -> int:
     if seeds < 1:
-        raise UserError("at least one seed is needed", f"--seeds {seeds}", "use 1 or more; 3 are more reliable")
+        raise UserError(
+            "at least one seed is needed", f"--seeds {seeds}", "use 1 or more; 3 seeds give more reliable results"
+        )
     return seeds
 
 
@@ -221,7 +223,7 @@ def _check_single_process() -> None:
 
 def _refuse_stdin(paths: tuple[str, ...]) -> tuple[str, ...]:
     if "-" in paths:
-        what = "every run of a comparison reads the pairs, and stdin can be read only once"
+        what = "every run of a comparison reads the pairs, but stdin can be read only once"
         raise UserError(what, "PAIRS -", "save the pairs to a file, and name it")
     return paths
 

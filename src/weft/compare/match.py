@@ -49,7 +49,7 @@ def match_widths(layers: Layers, wanted: int, vocabulary_sizes: tuple[int, int])
     raise UserError(
         f"no width gives {wanted:,} parameters: the nearest has {closest:,} ({closest / wanted - 1:+.0%})",
         "--match-parameters",
-        "change what else it has (layers, embed.width), or compare without --match-parameters",
+        "change its other sizes (layers, embed.width), or compare without --match-parameters",
     )
 
 

@@ -52,7 +52,7 @@ def _training(plan: ComparisonPlan) -> str:
     """Return how many variants were trained, and for how long."""
     train = plan.base["train"]
     if plan.request["tokens"] is not None:
-        budget = f"{plan.request['tokens']:,.0f} target symbols"
+        budget = f"{plan.request['tokens']:,.0f} target tokens"
     elif train["budget_seconds"]:
         budget = f"{clock(train['budget_seconds'])} (validation included)"
     else:
@@ -94,7 +94,7 @@ def _shared(plan: ComparisonPlan, rows: Sequence[Row]) -> list[str]:
     base = dict(flatten(plan.base))
     lines = [f"| {key} | {_escaped(str(base[key]))} |" for key in sorted(keys - varied) if key in base]
     dropped = [
-        f"{row.label} is of another kind and has no {', '.join(row.combination.layers.dropped)}.  "
+        f"{row.label} does not use {', '.join(row.combination.layers.dropped)}: its kind has no such setting.  "
         for row in rows
         if row.combination.layers.dropped
     ]

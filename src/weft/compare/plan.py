@@ -201,7 +201,7 @@ def _refuse_varying_symbols(base: Base, variants: Sequence[Variant]) -> None:
     keys = {key for variant in variants for key in variant.settings}
     if not table[metric].from_outputs and (varied := sorted(keys & {"target.tokens", "target.size"})):
         raise UserError(
-            f"train.select={metric} is counted per symbol, and the symbols would vary",
+            f"train.select={metric} is measured per token, but the tokens would differ between the runs",
             f"--vary {varied[0]}",
             f"compare by a metric of whole outputs: --set train.select={listed([m.name for m in table.from_outputs])}",
         )

@@ -22,9 +22,9 @@ from weft.score.standings import standings
 CHANCE = 0.05  # a difference with a greater p may be chance
 STARS = ((0.001, "***"), (0.01, "**"), (CHANCE, "*"))
 EXPLANATION = (
-    "The interval (95 %) is a bootstrap over validation pairs and seeds. Stars: significantly worse than the first "
-    "(paired bootstrap, corrected for the number of comparisons): * p < 0.05, ** p < 0.01, *** p < 0.001. tied: not "
-    "significantly different from the first. best: significantly better than every other."
+    "The 95 % interval comes from a bootstrap over validation pairs and seeds. Stars mark what is significantly worse "
+    "than the first (paired bootstrap, corrected for the number of comparisons): * p < 0.05, ** p < 0.01, *** p < "
+    "0.001. tied: not significantly different from the first. best: significantly better than every other."
 )
 
 
@@ -73,7 +73,7 @@ def rank(plan: ComparisonPlan, results: Sequence[Result], folder: ComparisonFold
     if not scored:
         reason = next((r.reason for r in results), "nothing was run")
         todo = "fix the problem that the message names, then run the command again"
-        raise WeftError(f"no run of the comparison worked: {reason}", str(folder.path), todo)
+        raise WeftError(f"every run of the comparison failed: {reason}", str(folder.path), todo)
     metric = table_of()[plan.metric]
     standing = standings([[_line_statistics(result, folder) for result in done[c.name]] for c in scored], metric)
     first, *others = sorted(range(len(scored)), key=lambda i: (metric.rank(standing[i].mean), i))
@@ -129,9 +129,11 @@ def summary(plan: ComparisonPlan, rows: Sequence[Row]) -> str:
     if len(leaders) == 1:
         return f"Best: **{label}**, {metric.name} {score}."
     if len(set(leaders.values())) == 1:
-        return f"No best: {', '.join(f'**{label}**' for label in leaders)} all have {metric.name} {score}."
+        return (
+            f"There is no clear best: {', '.join(f'**{label}**' for label in leaders)} all have {metric.name} {score}."
+        )
     names = ", ".join(f"**{label}** ({score})" for label, score in leaders.items())
-    return f"No best: the differences in {metric.name} between these may be chance: {names}."
+    return f"There is no clear best: the differences in {metric.name} between these are not significant: {names}."
 
 
 def table(plan: ComparisonPlan, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:

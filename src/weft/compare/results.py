@@ -109,7 +109,7 @@ class ComparisonFolder:
             raise UserError(
                 f"this folder holds another comparison: {'; '.join(changed)}",
                 str(self.path),
-                "give the same command as before to resume it, or choose another --out",
+                "run the same command as before to resume it, or choose another --out",
             )
         return plan
 
@@ -150,5 +150,5 @@ def read_outputs(run: RunFolder, name: str = VALIDATION) -> tuple[list[str], lis
         rows = [json.loads(line) for line in text.split("\n") if line]  # a text may hold other ends of lines
         return [row["output"] for row in rows], [[row["target"], *row.get("references", ())] for row in rows]
     except (OSError, ValueError, KeyError):
-        todo = "delete results.jsonl of the comparison and give its command again: no run is trained again"
+        todo = "delete results.jsonl of the comparison and run its command again; no run is trained again"
         raise UserError("the outputs of this run cannot be read", str(run.path / name), todo) from None

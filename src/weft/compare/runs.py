@@ -62,7 +62,7 @@ def train_runs(comparison: OpenComparison, display: Display) -> list[Result]:
 
 def _interrupted(comparison: OpenComparison, done: int) -> Interrupted:
     what = f"stopped; {done} of {comparison.plan.run_count} runs are done, and the run in progress is saved"
-    return Interrupted(what, str(comparison.folder.path), "give the same command again to resume")
+    return Interrupted(what, str(comparison.folder.path), "run the same command again to resume")
 
 
 @contextmanager
