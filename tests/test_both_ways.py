@@ -255,5 +255,5 @@ def test_it_goes_on_where_it_was(both: Run, tiny_pairs: Path, tmp_path: Path) ->
 
 def test_one_model_cannot_write_both_ways(weft: Weft, tiny_pairs: Path) -> None:
     done = weft("train", tiny_pairs, "--steps", 2, "--set", "train.reversed_members=true")
-    what = "train.reversed_members=true needs several models, and train.members is 1"
+    what = "train.reversed_members=true needs several models, but train.members is 1"
     refused(done, what, "train.reversed_members=false")

@@ -159,13 +159,19 @@ GOOD = "".join(f"{word}\t{word[::-1]}\n" for word in ("abc", "bcd", "cde", "def"
 BAD_FILES: dict[str, tuple[str | bytes, list[str]]] = {
     "empty": ("", ["the file is empty", "bad.tsv"]),
     "only blank lines": ("\n\n\n", ["the file is empty"]),
-    "one column only": ("abc\nbcd\n", ["only one column, expected source<TAB>target", "bad.tsv:1", "put a tab"]),
-    "too few columns": (f"{GOOD}xyz\n{GOOD}", ["this row has 1 column, the first row has 2", "bad.tsv:6"]),
-    "too many columns": (f"{GOOD}x\ty\tz\n", ["this row has 3 columns, the first row has 2", "bad.tsv:6"]),
+    "one column only": (
+        "abc\nbcd\n",
+        ["there is only one column, but source<TAB>target is expected", "bad.tsv:1", "put a tab"],
+    ),
+    "too few columns": (f"{GOOD}xyz\n{GOOD}", ["this row has 1 column, but the first row has 2", "bad.tsv:6"]),
+    "too many columns": (f"{GOOD}x\ty\tz\n", ["this row has 3 columns, but the first row has 2", "bad.tsv:6"]),
     "not UTF-8": (GOOD.encode() + b"caf\xe9\tx\n", ["(0xe9) is not UTF-8", "bad.tsv:6", "iconv -f LATIN1"]),
     "an empty target": (f"{GOOD}xyz\t\n", ["the target is empty", "bad.tsv:6"]),
     "an empty source": (f"{GOOD}  \txyz\n", ["the source is empty", "bad.tsv:6"]),
-    "a million characters": (f"{GOOD}{'x' * 10**6}\ty\n", ["1,000,000 characters, the limit is 20,000", "bad.tsv:6"]),
+    "a million characters": (
+        f"{GOOD}{'x' * 10**6}\ty\n",
+        ["1,000,000 characters, but the limit is 20,000", "bad.tsv:6"],
+    ),
 }
 
 
@@ -224,7 +230,7 @@ def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
     (["--set", "decoder.cel=gru"], ["decoder.cel: there is no such setting", "did you mean 'cell'?"]),
     (["--set", "decoder.cell=lsmt"], ["'lsmt' is not known; did you mean 'lstm'?", "(from flag)"]),
     (["--set", "decoder.cell"], ["'decoder.cell' is not a setting", "write key=value"]),
-    (["--set", "encoder.heads=7", "--set", "encoder.width=64", "--steps", "2"], ["width=64 cannot be shared"]),
+    (["--set", "encoder.heads=7", "--set", "encoder.width=64", "--steps", "2"], ["width=64 cannot be divided"]),
     (["--set", "encoder.width=33", "--steps", "2"], ["encoder.width=33 is odd"]),
     (["--budget", "-5m"], ["'-5m' is not a time", "--budget", "10m"]),
     (["--budget", "0s"], ["the budget must be a positive time"]),
@@ -241,7 +247,7 @@ def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
     (["--features", "2", "--steps", "2"], ["target and features would both be column 2", "pairs.tsv:1", "--features"]),
     (["--init", "nowhere", "--steps", "2"], ["there is no such run folder", "nowhere"]),
     (["--set", "data.repeat_power=2"], ["data.repeat_power", "less than or equal to 1", "(from flag)"]),
-    (["--set", "data.longest=3", "--steps", "2"], ["characters, the limit is 3", "pairs.tsv:1"]),
+    (["--set", "data.longest=3", "--steps", "2"], ["characters, but the limit is 3", "pairs.tsv:1"]),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else value)  # fmt: skip
 def test_wrong_settings_are_refused_before_a_folder_is_made(
     weft: Weft, pairs: Path, arguments: list[str], said: list[str]
@@ -252,7 +258,9 @@ def test_wrong_settings_are_refused_before_a_folder_is_made(
 
 def test_a_model_that_no_memory_holds_is_refused_with_its_widths(weft: Weft, pairs: Path) -> None:
     done = weft("train", pairs, "--out", "run", "--steps", 2, "--set", "encoder.width=1000000")
-    refused(done, "GB of memory to train, and there are ", "encoder.width=1000000", "smaller widths", after_notes=6)
+    refused(
+        done, "GB of memory to train, but there are only ", "encoder.width=1000000", "smaller widths", after_notes=6
+    )
     assert weft("train", pairs, "--out", "run", "--steps", 2, *SMALL).code == 0  # the folder is free
 
 
@@ -318,7 +326,7 @@ def test_a_hold_out_of_nearly_everything_leaves_half_to_train_on(weft: Weft, pai
 def test_few_pairs_are_trained_and_validated_on_with_a_note(weft: Weft) -> None:
     done = weft("train", put("few.tsv", GOOD * 2), "--steps", 2, *SMALL, "--out", "run")
     assert done.code == 0, done.err
-    assert "note: only 10 pairs: nothing is held out, and validation is on the training pairs" in done.err
+    assert "note: only 10 pairs: nothing is held out, so the run is validated on its training pairs" in done.err
     assert "10 pairs that are training pairs too: none are held out" in Path("run/README.md").read_text(
         encoding="utf-8"
     )
@@ -337,7 +345,7 @@ def test_a_column_that_nobody_uses_is_told_once(weft: Weft) -> None:
 
 def test_an_output_folder_that_holds_a_run_is_refused(weft: Weft, pairs: Path, tiny_run: Run) -> None:
     before = sorted(p.name for p in tiny_run.path.iterdir())
-    refused(weft("train", pairs, "--out", tiny_run.path, "--steps", 2), "holds a run already", "--resume")
+    refused(weft("train", pairs, "--out", tiny_run.path, "--steps", 2), "already holds a run", "--resume")
     assert sorted(p.name for p in tiny_run.path.iterdir()) == before
 
 
@@ -429,7 +437,14 @@ def test_resuming_with_another_family_is_refused_with_the_difference(weft: Weft,
 
 def test_resuming_with_changed_data_is_refused_with_the_difference(weft: Weft, copied: Path) -> None:
     done = weft("train", put("other.tsv", GOOD * 4), "--out", copied, "--resume")
-    refused(done, "the data are not those the run was started with", "fingerprint: ", " → ", "other.tsv", "pairs.tsv")
+    refused(
+        done,
+        "the data differ from those that the run was started with",
+        "fingerprint: ",
+        " → ",
+        "other.tsv",
+        "pairs.tsv",
+    )
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"pairs": []}', b"\xff"], ids=str)
@@ -532,14 +547,14 @@ def test_a_damaged_best_checkpoint_is_told_and_another_one_predicts(weft: Weft, 
     done = weft("predict", copied, stdin="abc\n")
     assert done.code == 0
     assert done.out.count("\n") == 1
-    assert "is damaged: weights.safetensors does not fit its checksum" in done.err
+    assert "is damaged: weights.safetensors does not match its checksum" in done.err
     assert "is used instead" in done.err
 
 
 def test_a_run_whose_checkpoints_are_all_damaged_is_refused(weft: Weft, copied: Path) -> None:
     for path in (copied / "checkpoints").iterdir():
         (path / "weights.safetensors").write_bytes((path / "weights.safetensors").read_bytes()[:100])
-    refused(weft("predict", copied, stdin="abc\n"), "no checkpoint of this run is whole", "checkpoints")
+    refused(weft("predict", copied, stdin="abc\n"), "every checkpoint of this run is damaged", "checkpoints")
 
 
 def test_a_run_without_a_tokeniser_is_refused(weft: Weft, copied: Path) -> None:
@@ -610,7 +625,7 @@ def test_wrong_arguments_are_told_as_arguments_in_python_and_as_flags_on_the_com
 
 
 @pytest.mark.parametrize(("bad", "said"), [
-    (b"\xff", "is not UTF-8"), (b"x" * 20_001, "20,001 characters, the limit is 20,000"),
+    (b"\xff", "is not UTF-8"), (b"x" * 20_001, "20,001 characters, but the limit is 20,000"),
 ], ids=["not UTF-8", "too long"])  # fmt: skip
 def test_a_line_that_cannot_be_read_is_refused_after_the_outputs_of_those_before_it(
     weft: Weft, tiny_run: Run, bad: bytes, said: str
@@ -637,7 +652,7 @@ def test_more_outputs_than_greedy_search_has_are_refused(weft: Weft, copied: Pat
         spec["search"]["kind"] = "greedy"
         (copied / "spec.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
     done = weft("predict", copied, *flags, "--nbest", 3, "--format", "tsv", stdin="abc\n")
-    refused(done, "greedy search finds one output", "--nbest 3", "use beam search or sampling")
+    refused(done, "greedy search finds only one output", "--nbest 3", "use beam search or sampling")
 
 
 # predicting ----------------------------------------------------------------------------------------------------------
@@ -1109,4 +1124,4 @@ def test_data_tells_of_a_side_that_is_always_the_same_and_of_lines_that_would_be
     draw = random.Random(1)
     lines = [" ".join("".join(draw.choices("abcdefghijklmno", k=6)) for _ in range(8)) for _ in range(400)]
     almost = weft("data", put("almost.tsv", "".join(f"{line}\t{line.capitalize()}.\n" for line in lines)))
-    assert "of a target is in its source, beyond chance: few characters change; with a --budget" in almost.out
+    assert "of a target is in its source (corrected for chance): few characters change; with a --budget" in almost.out

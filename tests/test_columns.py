@@ -110,11 +110,11 @@ def test_among_three_fields_without_usual_names_the_user_has_to_choose(name: str
     assert error.what == (
         "it is not clear which field is the source and which the target: there are id, one, two, three"
     )
-    assert (error.where, error.todo) == (name, "choose, for example --source one --target two")
+    assert (error.where, error.todo) == (name, "choose them, for example with --source one --target two")
     assert read(path, Columns("three", "one"))[0] == [Pair("c", "a")]
     error = refused(path, Columns("three"))
     assert error.what.startswith("it is not clear which field is the target")
-    assert error.todo == "choose, for example --target one"
+    assert error.todo == "choose them, for example with --target one"
 
 
 def test_fields_that_hold_no_text_are_not_in_question() -> None:
@@ -315,7 +315,7 @@ def test_two_plain_files_suggest_a_parallel_pair() -> None:
     put("train.de", "eine Katze\n")
     with pytest.raises(UserError) as caught:
         list(read_pairs(["train.en", "train.de"]))
-    assert caught.value.what == "only one column, expected source<TAB>target"
+    assert caught.value.what == "there is only one column, but source<TAB>target is expected"
     assert "train.en:train.de" in caught.value.todo
 
 

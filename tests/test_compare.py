@@ -444,7 +444,7 @@ def test_a_metric_per_symbol_is_refused_where_the_symbols_vary(
     done = weft("compare", tiny_pairs, "--out", "out", "--steps", 2, "--set", f"train.select={metric}", "--vary", vary)
     refused(
         done,
-        f"train.select={metric} is counted per symbol, and the symbols would vary",
+        f"train.select={metric} is measured per token, but the tokens would differ between the runs",
         f"--vary {vary.split('=')[0]}\n",
         "--set train.select=exact, cer, token_error_rate, bleu or chrf",
     )
@@ -591,7 +591,7 @@ def test_a_comparison_that_was_killed_and_resumed_has_the_results_of_one_that_wa
     process.wait_for((out / "runs" / "elman-s1" / "last").exists)
     process.terminate()
     assert process.end() == 130
-    assert "give the same command again" in process.errors
+    assert "run the same command again" in process.errors
     assert "gru" in started(tiny_pairs, out).finish().out
     clocks = {"tokens_per_second", "seconds", "curve"}
     whole, killed = (
@@ -610,10 +610,10 @@ def test_an_impossible_variant_is_in_the_table_with_its_reason(tiny_pairs: Path,
     heads, rows = done.table()
     assert heads[-1] == "note"
     assert rows[-1][:3] == ["✗", "zeros", "none"]
-    assert "without the source; choose" in rows[-1][-1]
+    assert "no access to the source; choose" in rows[-1][-1]
     assert [row[0] for row in rows] == ["1", "2", "3", "✗"]
     page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "without the source" in page
+    assert "no access to the source" in page
     assert lines_of(tmp_path / "out" / "results.jsonl")[0]["status"] == "impossible"
 
 
@@ -644,7 +644,7 @@ def test_it_is_an_error_if_every_run_fails(tiny_pairs: Path, tmp_path: Path, mon
         raise RuntimeError("no luck")
 
     monkeypatch.setattr(runs, "run_job", fails)
-    with pytest.raises(WeftError, match="no run of the comparison worked: RuntimeError: no luck") as error:
+    with pytest.raises(WeftError, match="every run of the comparison failed: RuntimeError: no luck") as error:
         compare(tiny_pairs, tmp_path / "out")
     assert error.value.exit_code == 1
 

@@ -125,7 +125,7 @@ def test_every_line_of_every_table_is_in_some_variant() -> None:
 REFUSED: dict[str, tuple[Layer, str]] = {
     "blind": (
         layer(decoder__attention__score="none", bridge__give="none"),
-        "leaves the decoder without the source",
+        "gives the decoder no access to the source",
     ),
     "nothing to give": (layer(bridge={"kind": "zeros", "give": "every"}), "bridge.give=every has nothing to give"),
     "bridge to a Transformer": (layer(decoder=transformer(), bridge__kind="last"), "bridge has no effect"),
@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     ),
     "weigh of nothing": (
         layer(decoder__attention={"score": "none", "weigh": "sparsemax", "heads": 2}),
-        "leaves decoder.attention.weigh, decoder.attention.heads without effect",
+        "decoder.attention.weigh and decoder.attention.heads have no effect",
     ),
     "rotary without a Transformer": (layer(embed__positions="rotary"), "embed.positions=rotary acts within"),
     "alibi without a Transformer": (layer(embed__positions="alibi"), "embed.positions=alibi acts within"),
@@ -151,8 +151,8 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     "no room for waves": (layer(embed={"width": 3, "positions": "sinusoid-concat"}), "sinusoid-concat keeps a quarter"),
     "residual of one layer": (layer(decoder__residual=True), "decoder.residual=true adds nothing"),
     "residual encoder of one layer": (layer(encoder__residual=True), "encoder.residual=true adds nothing"),
-    "ctc with a decoder": ({"head": {"kind": "ctc"}, "decoder": {"kind": "recurrent"}}, "do not go together"),
-    "ctc objective alone": (layer(objective__kind="ctc"), "do not go together"),
+    "ctc with a decoder": ({"head": {"kind": "ctc"}, "decoder": {"kind": "recurrent"}}, "are not compatible"),
+    "ctc objective alone": (layer(objective__kind="ctc"), "are not compatible"),
     "ctc with a bridge": ({"head": {"kind": "ctc"}, "bridge": {"kind": "mean"}}, "bridge has no effect"),
     "ctc with feeding": ({"head": {"kind": "ctc"}, "feeding": {"kind": "own"}}, "feeding has no effect"),
     "ctc with a tag in the decoder": (
@@ -201,7 +201,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(key: str, typo: str, me
     with pytest.raises(UserError) as caught:
         compose(("flag", tree))
     assert caught.value.what.startswith(f"{key}: '{typo}' is not known; did you mean '{meant}'")
-    assert "Known: " in caught.value.what
+    assert "hoose from: " in caught.value.what
     assert caught.value.exit_code == 2
 
 

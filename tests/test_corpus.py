@@ -414,7 +414,7 @@ def test_that_little_could_be_held_out_is_told(before: int, said: str, tmp_path:
     path = write_tsv(tmp_path / "a.tsv", rows)
     made = Prepared(Files((path,)), root=tmp_path / "cache")
     assert len(made.valid) == before
-    assert made.notes == ([f"{said} be held out for validation (--valid names a file of more)"] if said else [])
+    assert made.notes == ([f"{said} be held out for validation (use --valid to give a file with more)"] if said else [])
     given = Prepared(Files((path,), (write_tsv(tmp_path / "v.tsv", rows[:3]),)), root=tmp_path / "cache")
     assert not any("held out" in note for note in given.notes), "the user has said what to validate on"
 
@@ -466,13 +466,13 @@ def test_with_few_pairs_validation_is_on_the_training_pairs_and_a_note_says_so(t
     made = Prepared(Files((write_tsv(tmp_path / "a.tsv", pairs),)), root=tmp_path / "cache")
     assert list(made.training()) == pairs
     assert made.valid == pairs
-    assert made.notes == ["only 6 pairs: nothing is held out, and validation is on the training pairs"]
+    assert made.notes == ["only 6 pairs: nothing is held out, so the run is validated on its training pairs"]
 
 
 def test_the_note_about_nothing_held_out_does_not_blame_the_number_when_the_user_asked_for_it(tmp_path: Path) -> None:
     path = write_tsv(tmp_path / "a.tsv", some_pairs(500))
     notes = Prepared(Files((path,), hold_out=0), root=tmp_path / "cache").notes
-    assert notes == ["nothing is held out, and validation is on the training pairs"]
+    assert notes == ["nothing is held out, so the run is validated on its training pairs"]
 
 
 def test_where_nothing_is_held_out_validation_is_on_some_of_many_training_pairs(tmp_path: Path) -> None:
@@ -503,7 +503,7 @@ def test_skipped_rows_are_counted_in_a_note_with_the_first_of_them(tmp_path: Pat
     path.write_text("a\tb\nc\n" + "d\te\n" * 20 + "f\t\n\n", encoding="utf-8")
     notes = Prepared(Files((str(path),), on_bad_line="skip", hold_out=0.05), root=tmp_path / "cache").notes
     assert notes[0].startswith(f"bad training rows left out: 2; the first is {path}:2: ")
-    assert notes[1] == "blank lines in the training data passed over: 1"
+    assert notes[1] == "blank lines in the training data skipped: 1"
 
 
 def test_reading_tells_how_far_it_is(tmp_path: Path) -> None:
@@ -535,7 +535,7 @@ def test_a_feature_with_a_space_is_one_and_what_could_not_be_read_again_is_refus
     pairs = [Pair("a", "b", features=("New York",)), Pair("c", "d", features=("Rome", "old town"))]
     assert list(read_pairs([keep_given(pairs)], Columns("source", "target", "features"))) == pairs
     for wrong in (Pair("a", "b", features=("x;y",)), Pair("a", "b", tag=" de"), Pair("a", "b", features=("",))):
-        with pytest.raises(UserError, match="could not be read again") as caught:
+        with pytest.raises(UserError, match="cannot be stored in a file without a change") as caught:
             keep_given([*pairs, wrong])
         assert caught.value.where == "pair 3"
 

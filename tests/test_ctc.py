@@ -508,7 +508,7 @@ def test_data_of_which_no_pair_can_be_said_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_prefix_is_refused(ctc_run: Run) -> None:
-    with pytest.raises(UserError, match="no decoder that could be given a prefix"):
+    with pytest.raises(UserError, match="no decoder, so it cannot use a prefix"):
         ctc_run.predict(["abc"], prefix="A")
     result = CliRunner().invoke(app, ["predict", str(ctc_run.path), "-", "--prefix", "A"], input="abc\n")
     assert isinstance(result.exception, UserError)

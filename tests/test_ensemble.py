@@ -271,7 +271,10 @@ def strangers(tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 REASONS = {
-    "symbols": ("its target vocabulary is not that of the first run (12 and 12 tokens)", "trained on the same pairs"),
+    "symbols": (
+        "its target vocabulary differs from that of the first run (12 and 12 tokens)",
+        "trained on the same pairs",
+    ),
     "ctc": (
         "CTC models cannot be combined in an ensemble",
         "leave the run out, or use runs with head.kind=tokens or copy",

@@ -178,7 +178,7 @@ def test_lines_of_very_different_limits_are_searched_apart_and_say_what_they_do_
     ],
 )
 def test_what_it_does_not_know_is_named(settings: dict[str, Any], part: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="CTranslate2 has nothing for") as told:
+    with pytest.raises(UserError, match="CTranslate2 does not support") as told:
         exporting.export(predictor(**settings), tmp_path, tmp_path / "out")
     assert part in str(told.value)
     assert not (tmp_path / "out").exists()
@@ -208,7 +208,7 @@ def test_the_command_line(weft: Weft, tmp_path: Path, tiny_run: Run) -> None:
     assert weft("predict", run, "in.txt", "--greedy", "--engine", "ctranslate2").out == by_torch.out
     assert weft("predict", run, "in.txt", "--greedy", "--format", "jsonl").code == 0, "auto goes on with torch"
     refused = weft("predict", run, "in.txt", "--format", "jsonl", "--engine", "ctranslate2")
-    assert (refused.code, "each symbol's score" in refused.err) == (2, True)
+    assert (refused.code, "score of each token" in refused.err) == (2, True)
     recurrent = weft("predict", tiny_run.path, "in.txt", "--engine", "ctranslate2")
     assert (recurrent.code, "encoder.kind=recurrent" in recurrent.err) == (2, True)
     assert weft("predict", run, "in.txt", "--engine", "gpu").code == 2

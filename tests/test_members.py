@@ -140,7 +140,7 @@ def test_a_member_that_diverges_leaves_the_others_to_be_trained_and_to_predict(
 ) -> None:
     diverging["2"], told = moment, Noting()
     run = package.train(tiny_pairs, out=tmp_path / "run", steps=4, settings=ONE_BY_ONE, reporter=told)
-    assert "model 2 diverged, and is kept as it was at its best: the loss is nan" in told.notes
+    assert "model 2 diverged, so its best checkpoint is used: the loss is nan" in told.notes
     assert [member.path.name for member in run.folder.trained_members()] == left
     assert len(run.predictor.others) == len(left)
     assert len(run.predict(["abc", "hgf"])) == 2
@@ -197,7 +197,7 @@ def test_sigterm_stops_all_with_everything_saved(tmp_path: Path) -> None:
     process.wait_for((run / "members" / "2" / "log.jsonl").exists)
     process.terminate()
     assert process.end(timeout=120) == 130
-    assert "go on with --resume" in process.errors
+    assert "continue with --resume" in process.errors
     for folder in (run, run / "members" / "2"):
         assert any((folder / "checkpoints").glob("step-*"))
         with RunFolder(folder).locked():

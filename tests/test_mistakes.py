@@ -86,7 +86,7 @@ def test_validation_pairs_may_be_a_list_where_the_pairs_are(tmp_path: Path, tiny
     pairs = made_up_pairs(60)
     facts = train(pairs[:40], tmp_path, valid=[Pair(*pair) for pair in pairs[40:]])
     assert (facts["training_pairs"], facts["valid_pairs"]) == (40, 20)
-    with pytest.raises(UserError, match="validation pairs are given as a list, and the training pairs as files"):
+    with pytest.raises(UserError, match="validation pairs are given as a list, but the training pairs as files"):
         package.train(tiny_pairs, valid=pairs)
 
 
@@ -108,7 +108,7 @@ def test_validation_pairs_do_not_come_by_stdin(weft: Weft, tiny_pairs: Path, com
 
 def test_several_processes_do_not_share_one_stdin(tmp_path: Path) -> None:
     job = Job(pairs=("-",), out=tmp_path / "run")
-    with pytest.raises(UserError, match="cannot read one stdin"):
+    with pytest.raises(UserError, match="cannot share one stdin"):
         training._check_start(job, RunFolder(tmp_path / "run"), SimpleNamespace(size=2))
     training._check_start(job, RunFolder(tmp_path / "run"), SimpleNamespace(size=1))
 
@@ -158,7 +158,7 @@ def test_a_cache_that_cannot_be_made_is_named_with_what_to_do(tmp_path: Path, mo
 
 def test_a_demo_that_is_stopped_says_how_to_go_on(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> None:
-        raise Interrupted("stopped at step 3 as asked; everything is saved", "mine", "go on with --resume")
+        raise Interrupted("stopped at step 3 as asked; everything is saved", "mine", "continue with --resume")
 
     monkeypatch.setattr(api, "train", stopped)
     monkeypatch.setattr(demo, "PAIRS", 300)

@@ -237,7 +237,7 @@ def test_an_unknown_name_shows_the_nearest() -> None:
     error = stops(put("p.tsv", "word\tphones\na\tb\n"), columns=Columns("wrod", "phones"))
     assert error.what == "there is no column 'wrod' for the source"
     assert error.where == "p.tsv:1"
-    known = "did you mean 'word'? Known: word, phones (its first line)"
+    known = "did you mean 'word'? Choose from: word, phones (its first line)"
     assert error.todo == f"{known}; without a header, give a number from 1 to 2: --source 2"
 
 
@@ -262,11 +262,11 @@ def test_a_column_number_beyond_the_width_stops_even_when_skipping() -> None:
 
 def test_one_column_stops_and_names_other_separators() -> None:
     error = stops(put("p.tsv", "cat;K, AE\n"), skip=True)
-    assert (error.what, error.where) == ("only one column, expected source<TAB>target", "p.tsv:1")
+    assert (error.what, error.where) == ("there is only one column, but source<TAB>target is expected", "p.tsv:1")
     for part in ("';' and ','", "name the file .csv", "a:b", "--source", "--target"):
         assert part in error.todo
     assert "contains" not in stops(put("p.tsv", "cat\n")).todo
-    assert stops(put("p.csv", "cat\n")).what == "only one column, expected source,target"
+    assert stops(put("p.csv", "cat\n")).what == "there is only one column, but source,target is expected"
 
 
 def test_one_column_may_be_both_source_and_target() -> None:
@@ -329,13 +329,13 @@ def test_columns_that_are_left_out_on_purpose_are_not_told() -> None:
 
 def test_a_row_with_too_few_columns_stops_with_its_line_number() -> None:
     error = stops(put("p.tsv", "a\tb\nc\nd\te\n"))
-    assert (error.what, error.where) == ("this row has 1 column, the first row has 2", "p.tsv:2")
+    assert (error.what, error.where) == ("this row has 1 column, but the first row has 2", "p.tsv:2")
     assert SKIP in error.todo
 
 
 def test_a_row_with_too_many_columns_stops_with_its_line_number() -> None:
     error = stops(put("p.csv", "a,b\nc,d,e\n"))
-    assert (error.what, error.where) == ("this row has 3 columns, the first row has 2", "p.csv:2")
+    assert (error.what, error.where) == ("this row has 3 columns, but the first row has 2", "p.csv:2")
     assert SKIP in error.todo
 
 
@@ -368,7 +368,7 @@ def test_bad_bytes_inside_a_quoted_csv_record_leave_out_that_record_alone() -> N
 @pytest.mark.parametrize(("row", "role"), [("x" * 1001 + "\tb", "source"), ("a\t" + "x" * 1001, "target")])
 def test_a_side_that_is_too_long_stops_without_showing_it(row: str, role: str) -> None:
     error = stops(put("p.tsv", f"a\tb\n{row}\n"), longest=1000)
-    assert (error.what, error.where) == (f"the {role} has 1,001 characters, the limit is 1,000", "p.tsv:2")
+    assert (error.what, error.where) == (f"the {role} has 1,001 characters, but the limit is 1,000", "p.tsv:2")
     assert "cut" in error.todo
     assert SKIP in error.todo
     assert "xx" not in str(error)
@@ -447,7 +447,7 @@ def test_rows_of_a_json_list_have_line_numbers() -> None:
 )
 def test_a_broken_json_list_stops_even_when_skipping(content: str) -> None:
     error = stops(put("p.json", content), skip=True)
-    assert (error.what, error.where) == ("the JSON list is broken", "p.json:2")
+    assert (error.what, error.where) == ("the JSON list is not valid here", "p.json:2")
     assert ".jsonl" in error.todo
 
 
@@ -477,7 +477,7 @@ def test_skipping_counts_all_bad_rows_and_shows_ten() -> None:
     pairs, report = skipping(put("p.tsv", "a\tb\n" + "c\n" * 12 + "d\te\n"))
     assert pairs == [Pair("a", "b"), Pair("d", "e")]
     assert (report.rows, report.skipped, len(report.bad)) == (2, 12, 10)
-    assert report.bad[0] == "p.tsv:2: this row has 1 column, the first row has 2"
+    assert report.bad[0] == "p.tsv:2: this row has 1 column, but the first row has 2"
 
 
 def test_a_blank_line_in_parallel_files_is_a_bad_row() -> None:
@@ -592,7 +592,7 @@ def test_parallel_files_have_two_columns_without_names(columns: Columns) -> None
     put("a.en", "x\n")
     put("b.de", "y\n")
     error = stops("a.en:b.de", columns=columns)
-    assert "parallel files have the columns 1 and 2" in error.what
+    assert "parallel files have only the columns 1 and 2" in error.what
     assert error.where == "a.en:b.de"
     assert "TSV" in error.todo
 
@@ -603,7 +603,7 @@ def test_a_truncated_gz_stops_and_names_the_file() -> None:
     put("b", "x\n")
     for path in ("a.gz", "a.gz:b"):
         error = stops(path, skip=True)
-        assert error.what == "the .gz file is truncated: it ends before its end mark"
+        assert error.what == "the .gz file is truncated: it has no end marker"
         assert error.where == "a.gz"
         assert "gzip -t" in error.todo
 
@@ -611,9 +611,9 @@ def test_a_truncated_gz_stops_and_names_the_file() -> None:
 def test_a_gz_that_is_not_gzip_stops() -> None:
     Path("p.tsv.gz").write_bytes(b"a\tb\n")
     for error in (stops("p.tsv.gz"), stops_inputs("p.tsv.gz")):
-        assert error.what.startswith("the file is not gzip, or is broken")
+        assert error.what.startswith("the file is not a gzip file, or it is damaged")
         assert error.where == "p.tsv.gz"
-        assert "take .gz off" in error.todo
+        assert "remove .gz from its name" in error.todo
 
 
 def test_a_gz_with_broken_bytes_stops() -> None:
@@ -628,7 +628,7 @@ def test_a_broken_parquet_file_stops(name: str) -> None:
     content = Path(put_parquet("whole.parquet", source=["a"] * 100, target=["b"] * 100)).read_bytes()
     for broken in (content[:-20], b"not parquet", b""):
         error = stops(put(name, broken), skip=True)
-        assert error.what.startswith("this is not a Parquet file, or a broken one")
+        assert error.what.startswith("this is not a Parquet file, or it is damaged")
         assert error.where == name
         assert "write the file again" in error.todo
 
@@ -739,14 +739,14 @@ def test_a_plain_input_without_its_tag_stops_with_its_line_number(monkeypatch: p
     error = stops_inputs("-", Columns(tag=3))
     assert (error.what, error.where) == ("this line has no tag", "<stdin>:1")
     error = stops_inputs(put("in.txt", "a\tb\tc\n"), Columns(tag=3))
-    assert error.what == "this line has 3 columns, expected source<TAB>tag"
+    assert error.what == "this line has 3 columns, but source<TAB>tag is expected"
     assert "tabs" in error.todo
 
 
 def test_inputs_that_are_too_long_or_not_utf8_stop_with_their_line_number() -> None:
     for name in ("in.txt", "in.tsv"):
         error = stops_inputs(put(name, "a\n" + "x" * 11 + "\n"), longest=10)
-        assert (error.what, error.where) == ("the source has 11 characters, the limit is 10", f"{name}:2")
+        assert (error.what, error.where) == ("the source has 11 characters, but the limit is 10", f"{name}:2")
         assert "cut" in error.todo
         error = stops_inputs(put(name, b"a\nb\xff\n"))
         assert (error.what, error.where) == ("byte 2 of this line (0xff) is not UTF-8", f"{name}:2")
@@ -794,7 +794,7 @@ def test_a_table_of_inputs_without_the_features_column_says_so() -> None:
 
 def test_an_uneven_row_of_inputs_stops() -> None:
     error = stops_inputs(put("in.tsv", "a\tb\nc\n"))
-    assert (error.what, error.where) == ("this row has 1 column, the first row has 2", "in.tsv:2")
+    assert (error.what, error.where) == ("this row has 1 column, but the first row has 2", "in.tsv:2")
 
 
 def test_json_and_parquet_inputs_need_no_target() -> None:

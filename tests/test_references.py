@@ -69,10 +69,10 @@ def test_tags_and_features_stand_beside_references(tmp_path: Path) -> None:
     ("target", "what"),
     [
         ([], "the field 'tgt' is an empty list"),
-        (["x", 1], "the field 'tgt' is a list of other things than texts"),
-        ([["x"]], "the field 'tgt' is a list of other things than texts"),
+        (["x", 1], "the field 'tgt' is a list, but not of texts"),
+        ([["x"]], "the field 'tgt' is a list, but not of texts"),
         (["x", " "], "the target is empty"),
-        (["x", "x" * 99], "the target has 99 characters, the limit is 50"),
+        (["x", "x" * 99], "the target has 99 characters, but the limit is 50"),
     ],
 )
 def test_a_list_that_holds_no_references_is_a_bad_row(tmp_path: Path, target: object, what: str) -> None:

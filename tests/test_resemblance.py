@@ -44,8 +44,8 @@ def test_columns_the_other_way_round_are_noted(tmp_path: Path) -> None:
 def test_other_lengths_are_noted(tmp_path: Path) -> None:
     (note,) = notes(tmp_path, [Pair("aei" * 10, "I E A")] * 10)
     assert note == (
-        "the sources of 1.tsv have 30 characters on average, those of the training pairs 3: "
-        "does it hold the same kind of data?"
+        "the sources of 1.tsv have 30 characters on average, but those of the training pairs have 3: "
+        "is it the same kind of data?"
     )
 
 

@@ -239,7 +239,7 @@ def test_a_log_that_cannot_be_written_is_told(pairs: Path, tmp_path: Path, monke
     monkeypatch.setattr(LogFile, "write", full)
     with pytest.raises(UserError) as caught:
         train(pairs, tmp_path / "run")
-    assert "training cannot use a file any more: No space left on device" in caught.value.what
+    assert "training can no longer use a file: No space left on device" in caught.value.what
     assert caught.value.where.endswith("log.jsonl")
     assert "--resume" in caught.value.todo
 
@@ -347,7 +347,7 @@ def test_what_a_run_began_from_need_not_be_said_again(
     weft.train(out=tmp_path / "second", resume=True, reporter=Quiet())
     old, new = (load_file(tmp_path / run / "best" / checkpoint.WEIGHTS) for run in ("first", "second"))
     assert all(bool(((old[k] - new[k]).abs() < 1e-5).all()) for k in old)
-    with pytest.raises(UserError, match=r"was started from .*first, and it has its own weights") as caught:
+    with pytest.raises(UserError, match=r"was started from .*first, and it now has its own weights") as caught:
         weft.train(out=tmp_path / "second", resume=True, init=tmp_path / "second", reporter=Quiet())
     assert caught.value.where.startswith("--init")
 

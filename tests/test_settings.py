@@ -53,7 +53,7 @@ def test_an_unknown_key_is_told_with_the_nearest_ones(key: str, hint: str) -> No
     named = key if key.partition(".")[0] in Spec.model_fields else key.partition(".")[0]
     assert error.what.startswith(f"{named}: there is no such setting")
     assert hint in error.what
-    assert "Known: " in error.what
+    assert "hoose from: " in error.what
     assert key in error.where
     assert "(from flag)" in error.where
     assert "weft config show" in error.todo
@@ -67,7 +67,7 @@ def test_an_unknown_key_of_a_transformer_shows_the_transformers_keys() -> None:
 
 def test_a_setting_of_another_family_is_told_as_such() -> None:
     told = complaint(*TRANSFORMER, "decoder.cell=gru")
-    assert told.what == "decoder.cell belongs to decoder.kind=recurrent, and this is decoder.kind=transformer"
+    assert told.what == "decoder.cell belongs to decoder.kind=recurrent, but this is decoder.kind=transformer"
     assert "head.kind=ctc has none" in complaint("head.kind=ctc", "decoder.attention.score=dot").what
 
 
@@ -98,17 +98,17 @@ def test_a_clash_names_who_said_what_it_is_about_and_nothing_else() -> None:
 def test_a_misspelt_name_is_told_with_the_nearest_ones(key: str, name: str, near: str) -> None:
     error = complaint(f"{key}={name}")
     assert error.what.startswith(f"{key}: '{name}' is not known; did you mean '{near}'")
-    assert "Known: " in error.what
+    assert "hoose from: " in error.what
     assert error.where == f"setting {key} (from flag)"
 
 
 def test_the_message_of_the_design_is_said_word_for_word() -> None:
-    said = "decoder.cell: 'lsmt' is not known; did you mean 'lstm'? Known: elman, lstm, "
+    said = "decoder.cell: 'lsmt' is not known; did you mean 'lstm'? Choose from: elman, lstm, "
     assert complaint("decoder.cell=lsmt").what.startswith(said)
 
 
 def test_a_name_like_no_other_shows_what_is_known() -> None:
-    assert did_you_mean("zzzz", ["lstm", "gru"]) == "Known: lstm, gru"
+    assert did_you_mean("zzzz", ["lstm", "gru"]) == "choose from: lstm, gru"
 
 
 # wrong values --------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_an_odd_width_cannot_be_halved_between_two_directions() -> None:
 @pytest.mark.parametrize("bridge", ["bridge.kind=zeros", "bridge.give=none"])
 def test_a_decoder_that_cannot_see_the_source_is_refused(bridge: str) -> None:
     error = complaint("decoder.attention.score=none", bridge)
-    assert "leaves the decoder without the source" in error.what
+    assert "gives the decoder no access to the source" in error.what
     assert bridge in error.what
     assert error.todo == "choose an attention score or another bridge"
     assert made(bridge)  # with attention it sees the source
@@ -202,7 +202,7 @@ def test_a_bridge_of_zeros_has_nothing_to_give_at_every_step() -> None:
 def test_a_state_handed_over_as_it_is_needs_equal_widths(kind: str) -> None:
     error = complaint(f"bridge.kind={kind}", "encoder.width=64", "decoder.width=32")
     assert error.what == (
-        f"bridge.kind={kind} hands the encoder's state over as it is, but encoder.width=64 and decoder.width=32"
+        f"bridge.kind={kind} passes the encoder's state on unchanged, but encoder.width=64 and decoder.width=32"
     )
     assert error.todo == "make them equal or set bridge.kind=projected"
     assert made("bridge.kind=projected", "encoder.width=64", "decoder.width=32")
@@ -249,7 +249,7 @@ def test_rotary_positions_need_an_even_width_per_head() -> None:
 @pytest.mark.parametrize("other", ["source.tokens=bpe", "target.size=500"])
 def test_one_tokeniser_for_both_sides_needs_equal_sides(other: str) -> None:
     error = complaint("embed.shared=true", other)
-    assert error.what.startswith("embed.shared=true needs source and target to be cut alike, but source=")
+    assert error.what.startswith("embed.shared=true needs source and target to be split in the same way, but source=")
     assert error.todo == "make them equal or set embed.shared=false"
     assert made("embed.shared=true").embed.shared
 
@@ -500,7 +500,7 @@ def test_attention_in_an_encoder_makes_it_a_transformer() -> None:
 def test_rules_that_ctc_cannot_follow_are_refused(rule: str) -> None:
     error = complaint("head.kind=ctc", rule)
     assert error.what.startswith(f"{rule.split('=')[0]} has no effect with head.kind=ctc")
-    assert error.todo == "leave them out, or use head.kind=tokens"
+    assert error.todo == "leave it out, or use head.kind=tokens"
     assert made(rule)
 
 

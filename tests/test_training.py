@@ -288,7 +288,7 @@ def test_a_single_text_a_missing_tag_and_what_is_no_text_are_refused(tmp_path: P
     for lines, said in (("abc", "a single text"), (["abc"], "trained with tag"), ([3], "neither a text nor a Pair")):
         with pytest.raises(UserError, match=said):
             run.predict(lines)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="greedy search finds one output"):
+    with pytest.raises(UserError, match="greedy search finds only one output"):
         run.predict([weft.Pair("abc", tag="up")], search={"kind": "greedy"}, nbest=2)
     with pytest.raises(UserError, match="no pairs to evaluate"):
         run.evaluate([])

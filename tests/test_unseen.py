@@ -123,7 +123,7 @@ def test_rare_characters_decide_what_is_done() -> None:
     chosen = [choose(found, {}) for found in (spelled, lost, phones)]
     assert [compose(("autopilot", one.layer)).spec.data.unseen for one in chosen] == ["carried", "nearest", "nearest"]
     assert [why for key, _, why in chosen[0].reasons if key == "data.unseen"] == [
-        "100% of rare characters are kept in the target, beyond chance: unseen ones are copied"
+        "100% of rare characters are kept in the target (corrected for chance): unseen ones are copied"
     ]
     asked = compose(("autopilot", choose(spelled, given := {"data": {"unseen": "unknown"}}).layer), ("flag", given))
     assert asked.spec.data.unseen == "unknown"

@@ -125,7 +125,7 @@ def put(tree: Layer, key: str, value: Any) -> None:
     for name in path:
         below = tree.setdefault(name, {})
         if not isinstance(below, dict):
-            todo = f"leave {name}={below} out, and set a member of the group: {name}.{leaf}={value}"
+            todo = f"leave {name}={below} out, and set a setting of the group: {name}.{leaf}={value}"
             raise UserError(f"{name} is a group of settings, but its value is {below!r}", f"setting {key}", todo)
         tree = below
     tree[leaf] = value
@@ -269,8 +269,8 @@ def _family_of(path: Sequence[str], loc: Sequence[Any]) -> tuple[str, str] | Non
         return None
     name, belongs = ".".join(path), " or ".join(f"{side}.kind={k}" for k in others)
     if kind == "none":
-        return f"{name} belongs to a decoder, and head.kind=ctc has none", "leave it out, or use head.kind=tokens"
-    return f"{name} belongs to {belongs}, and this is {side}.kind={kind}", f"leave it out, or set {belongs}"
+        return f"{name} belongs to a decoder, but head.kind=ctc has none", "leave it out, or use head.kind=tokens"
+    return f"{name} belongs to {belongs}, but this is {side}.kind={kind}", f"leave it out, or set {belongs}"
 
 
 def _choices(problem: Any) -> list[str]:

@@ -46,7 +46,7 @@ def write_whole(path: Path, text: str) -> None:
 
 def unwritable(folder: Path, error: OSError) -> UserError:
     """Return the error of a cache that cannot be written."""
-    todo = "make room there, or name a folder that can be written in the variable WEFT_CACHE"
+    todo = "free some space there, or set the variable WEFT_CACHE to a folder that can be written"
     return UserError(f"the cache cannot be written: {error.strerror or error}", str(folder), todo)
 
 
@@ -70,8 +70,10 @@ def keep_given(pairs: Sequence[Pair]) -> str:
         raise UserError("no pairs are given", "the list of pairs", "give at least one (source, target)")
     for number, pair in enumerate(pairs, 1):
         if pair.tag != pair.tag.strip() or any(f != f.strip() or not f or ";" in f for f in pair.features):
-            what = f"the tag {pair.tag!r} or the features {pair.features!r} could not be read again as they are"
-            raise UserError(what, f"pair {number}", "leave out spaces around them, empty features, and ';'")
+            what = f"the tag {pair.tag!r} or the features {pair.features!r} cannot be stored in a file without a change"
+            raise UserError(
+                what, f"pair {number}", "remove spaces at their ends, empty features, and any ';' in a feature"
+            )
     text = "".join(json.dumps(_as_record(pair), ensure_ascii=False) + "\n" for pair in pairs)
     path = cache_root() / "given" / f"{digest_of(text)}.jsonl"
     write_whole(path, text)

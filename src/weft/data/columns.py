@@ -33,7 +33,7 @@ class Columns:
         for role in ROLES:
             column = self.of(role)
             if column == "" or (isinstance(column, int) and column < 1):
-                todo = "give a number from 1 on, or a name in the header"
+                todo = "give a number, counted from 1, or a name in the header"
                 raise UserError(f"{column!r} is not a column", f"--{role}", todo)
 
     def of(self, role: str) -> str | int | None:
@@ -103,8 +103,8 @@ def check_apart(
         other = taken.setdefault(location, role)
         both_sides = (other, role) == SIDES and columns.source == columns.target and columns.source is not None
         if other != role and not both_sides:
-            flags = f" with --{other} and --{role}" if policy.training else ", as in the data of the training"
-            todo = f"give each a column of its own{flags}{known}"
+            flags = f" with --{other} and --{role}" if policy.training else ", as in the training data"
+            todo = f"give each its own column{flags}{known}"
             raise UserError(f"{other} and {role} would both be {location}", where, todo)
 
 
@@ -131,7 +131,7 @@ def unclear(names: Sequence[str], missing: Sequence[str], where: str) -> UserErr
     candidates = [name for name in names if not numbers_rows(name)] or names
     example = " ".join(f"--{role} {name}" for role, name in zip(missing, candidates))
     what = f"it is not clear which field is the {' and which the '.join(missing)}: there are {listed}"
-    return UserError(what, where, f"choose, for example {example}")
+    return UserError(what, where, f"choose them, for example with {example}")
 
 
 def choose_fields(

@@ -97,5 +97,5 @@ class _Recoded(_Checked):
         return UserError(
             f"the file begins with the byte order mark of {encoding}, but is not valid {encoding}: {reason}",
             self._name,
-            "save the file again, best as UTF-8",
+            "save the file again, preferably as UTF-8",
         )

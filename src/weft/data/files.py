@@ -109,15 +109,15 @@ class _Gzip(gzip.GzipFile):
             return super().readinto(buffer)
         except EOFError as error:
             raise UserError(
-                "the .gz file is truncated: it ends before its end mark",
+                "the .gz file is truncated: it has no end marker",
                 self._name,
-                "fetch or pack the file again; `gzip -t` tests it",
+                "download or compress the file again; `gzip -t` tests it",
             ) from error
         except (gzip.BadGzipFile, zlib.error) as error:
             raise UserError(
-                f"the file is not gzip, or is broken: {error}",
+                f"the file is not a gzip file, or it is damaged: {error}",
                 self._name,
-                "take .gz off its name if it is not packed, else fetch or pack it again",
+                "remove .gz from its name if it is not compressed; otherwise, download or compress it again",
             ) from error
 
 

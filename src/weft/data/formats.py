@@ -218,5 +218,5 @@ def _different_length(files: tuple[File, File], counts: tuple[int, int]) -> User
     return UserError(
         f"the parallel files differ in length: {counts[0]:,} and {counts[1]:,} lines",
         f"{files[0].name}:{files[1].name}",
-        "make line n of one the partner of line n of the other; `wc -l` counts them",
+        "line n of one file must belong to line n of the other; `wc -l` counts the lines",
     )

@@ -220,13 +220,15 @@ def _fault_of_text(role: str, text: str, longest: int) -> Fault | None:
 
 
 def _too_long(role: str, text: str, longest: int) -> Fault:
-    return Fault(f"the {role} has {len(text):,} characters, the limit is {longest:,}", "cut or split it")
+    return Fault(f"the {role} has {len(text):,} characters, but the limit is {longest:,}", "shorten or split it")
 
 
 def _no_rows(name: str, skipped: int, policy: BadRowPolicy) -> UserError:
     if skipped:
-        todo = f"{policy.advice}; or check --source, --target and that the file's ending matches its format"
-        return UserError(f"every row is bad ({skipped:,} left out); the last: {policy.latest}", name, todo)
+        todo = (
+            f"{policy.advice}; or check --source and --target, and that the ending of the file name matches the format"
+        )
+        return UserError(f"every row is bad ({skipped:,} were left out); the last one: {policy.latest}", name, todo)
     return UserError("the file is empty: it has no row of data", name, "give a file with one pair on each line")
 
 
@@ -305,9 +307,10 @@ def _split_plain(text: str, roles: list[str]) -> list[str]:
     wanted = "<TAB>".join(roles)
     if len(cells) < len(roles):
         raise Fault(
-            f"this line has no {roles[len(cells)]}", f"write each line as {wanted}, as the model was trained with it"
+            f"this line has no {roles[len(cells)]}",
+            f"write each line as {wanted}, because the model was trained with these columns",
         )
     raise Fault(
-        f"this line has {len(cells)} columns, expected {wanted}",
-        "take the other tabs out, or name the file .tsv to have it read by the columns of the training",
+        f"this line has {len(cells)} columns, but {wanted} is expected",
+        "remove the other tabs, or name the file .tsv so that it is read with the columns of the training data",
     )

@@ -48,7 +48,11 @@ class Prepared:
     def __init__(self, files: Files, root: Path | None = None, progress: Progress | None = None) -> None:
         self.files, self._progress = files, progress
         if "-" in files.valid:
-            raise UserError("validation pairs are read several times", "--valid -", "give them as a file, not by stdin")
+            raise UserError(
+                "validation pairs are read several times, but stdin can be read only once",
+                "--valid -",
+                "give them as a file",
+            )
         shapes = [(kind_of(path), size_of(path)) for path in (*files.pairs, *files.valid)]
         rows = [asdict(files.columns), files.on_bad_line, files.longest, files.hold_out]
         self._root = (root or cache_root()) / "corpora"
@@ -154,10 +158,10 @@ class Prepared:
         notes = [*dict.fromkeys(read), *self.doubts]
         if not self.scan.valid[0]:
             few = f"only {counted(self.survey.pairs, 'pair')}: " if self.survey.pairs < FEWEST_PAIRS else ""
-            notes.append(f"{few}nothing is held out, and validation is on the training pairs")
+            notes.append(f"{few}nothing is held out, so the run is validated on its training pairs")
         if 0 < self.held_out < SMALLEST_HOLD_OUT:
             few_pairs = counted(self.held_out, "pair")
-            notes.append(f"only {few_pairs} could be held out for validation (--valid names a file of more)")
+            notes.append(f"only {few_pairs} could be held out for validation (use --valid to give a file with more)")
         return [*notes, *self._valid_notes()]
 
     def _valid_notes(self) -> Iterator[str]:
@@ -234,7 +238,7 @@ class Prepared:
         return tokeniser
 
     def _texts(self, side: SideName, kind: str) -> Iterator[str]:
-        blocks: Iterable[Block] = self._blocks(f"learning {side} symbols")
+        blocks: Iterable[Block] = self._blocks(f"learning {side} tokens")
         if kind in SUBWORDS:
             step = max(1, -(-self.survey.pairs // SUBWORD_ROWS))
             pairs = islice(chain.from_iterable(block.pairs() for block in blocks), 0, None, step)
@@ -274,5 +278,5 @@ def _notes_of(report: ReadReport, which: str) -> list[str]:
     if report.skipped:
         notes.append(f"bad {which} rows left out: {report.skipped:,}; the first is {report.bad[0]}")
     if report.blank:
-        notes.append(f"blank lines in the {which} data passed over: {report.blank:,}")
+        notes.append(f"blank lines in the {which} data skipped: {report.blank:,}")
     return notes

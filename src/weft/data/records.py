@@ -68,7 +68,7 @@ def _references(values: list[Any], name: str) -> list[str]:
     if not values:
         raise Fault(f"the field {name!r} is an empty list", "write at least one text in it")
     if not all(isinstance(value, str) for value in values):
-        raise Fault(f"the field {name!r} is a list of other things than texts", _as_text(values, name))
+        raise Fault(f"the field {name!r} is a list, but not of texts", _as_text(values, name))
     return [_text(value, name) for value in values]
 
 
@@ -153,7 +153,7 @@ def _past_blanks(text: str, at: int) -> int:
 
 def _broken_list(file: File, line: int) -> UserError:
     todo = "check the commas and brackets here, or write one object on each line (.jsonl)"
-    return UserError("the JSON list is broken", f"{file.name}:{line}", todo)
+    return UserError("the JSON list is not valid here", f"{file.name}:{line}", todo)
 
 
 def _field(record: dict[str, Any], name: str) -> Any:
@@ -186,7 +186,7 @@ def _as_text(value: Any, name: str) -> str:
     """Return how to make text of what is none."""
     if isinstance(value, dict):
         inside = ", ".join(f"{name}.{key}" for key, _ in _leaves(value)) or "nothing"
-        return f"choose a field inside of it: {inside}"
+        return f"choose a field inside it: {inside}"
     if not isinstance(value, list):
         return "write text there"
     path = f".{name}" if name.isidentifier() and name.isascii() else f".[{json.dumps(name)}]"
@@ -228,8 +228,8 @@ def _batches(file: File, choose: Choose) -> Iterator[tuple[list[str], list[list[
                 file.read_share = rows / table.metadata.num_rows
                 yield names, [_values(batch, name) for name in names]
     except (pa.ArrowException, OSError) as error:
-        todo = "write the file again; `parquet-tools inspect`, or pyarrow, shows what is in it"
-        raise UserError(f"this is not a Parquet file, or a broken one: {error}", file.name, todo) from error
+        todo = "write the file again; `parquet-tools inspect` or pyarrow shows what is in it"
+        raise UserError(f"this is not a Parquet file, or it is damaged: {error}", file.name, todo) from error
 
 
 def _schema_leaves(fields: Any, before: str = "") -> Iterator[tuple[str, bool]]:

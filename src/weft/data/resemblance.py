@@ -56,8 +56,8 @@ def _lengths(scan: Scan, name: str, sources: Sequence[str], targets: Sequence[st
     for side, texts, survey in (("source", sources, scan.survey.source), ("target", targets, scan.survey.target)):
         mean, usual = fmean(map(len, texts)), max(1.0, survey.mean)
         if len(texts) >= FEWEST and not usual / OTHER_LENGTH <= mean <= usual * OTHER_LENGTH:
-            how = f"{mean:.0f} characters on average, those of the training pairs {usual:.0f}"
-            notes.append(f"the {side}s of {name} have {how}: does it hold the same kind of data?")
+            how = f"{mean:.0f} characters on average, but those of the training pairs have {usual:.0f}"
+            notes.append(f"the {side}s of {name} have {how}: is it the same kind of data?")
     return notes
 
 

@@ -81,8 +81,8 @@ def parallel_positions(columns: Columns, files: Sequence[File], path: str, polic
         column = columns.of(role)
         if column is not None and (not isinstance(column, int) or column > 2 or role not in SIDES):
             raise UserError(
-                "parallel files have the columns 1 and 2 for source and target, without names, "
-                f"but the {role} should be in {column!r}",
+                f"parallel files have only the columns 1 and 2, source and target, without names, but the {role} "
+                f"should be in {column!r}",
                 path,
                 f"leave --{role} out, or put all columns into one TSV file",
             )
@@ -93,7 +93,7 @@ def parallel_positions(columns: Columns, files: Sequence[File], path: str, polic
 
 
 def _uneven(cells: int, width: int) -> Fault:
-    return Fault(f"this row has {_columns(cells)}, the first row has {width}", "check the separators in this row")
+    return Fault(f"this row has {_columns(cells)}, but the first row has {width}", "check the separators in this row")
 
 
 def _columns(count: int) -> str:
@@ -132,7 +132,7 @@ class _Table:
         evidence = headers.evidence(cells, self.rows[1:])
         shown = ", ".join(cells[:MOST_NAMES]) + (", …" if len(cells) > MOST_NAMES else "")
         if evidence >= headers.CERTAIN:
-            self._note(f"read as a header ({shown}), not as data; if it is data, put a header above it")
+            self._note(f"read as a header ({shown}), not as data; if it is data, add a header line above it")
         elif evidence >= headers.DOUBTFUL:
             flags = f"--source {shlex.quote(cells[0])} --target {shlex.quote(cells[1])}"
             self._note(
@@ -153,7 +153,7 @@ class _Table:
         width = len(self.rows[0])
         useful = [at for at in range(width) if not (names and numbers_rows(names[at]))]
         if not names and (columns.source, columns.target) == (None, None) and self._counts_rows():
-            self._note("column 1 only numbers the rows, so that columns 2 and 3 are read")
+            self._note("column 1 only numbers the rows, so columns 2 and 3 are read")
             useful = useful[1:]
         return dict(zip(SIDES, useful if len(useful) > 1 else range(width)))
 
@@ -194,7 +194,9 @@ class _Table:
         others = " and ".join(repr(other) for other in ";,|" if other in self.rows[0][0])
         if others and not is_csv:
             todo = f"the line contains {others}: if that separates the columns, name the file .csv; else {todo}"
-        return UserError(f"only one column, expected source{mark}target", self.where, self.policy.hint or todo)
+        return UserError(
+            f"there is only one column, but source{mark}target is expected", self.where, self.policy.hint or todo
+        )
 
 
 def _unused(numbers: Sequence[int]) -> str:

@@ -51,9 +51,11 @@ def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") 
     unknown = unknown_part(predictor.spec)
     if unknown is not None:
         part, instead = unknown
-        raise UserError(f"CTranslate2 has nothing for {part}", str(run), f"train with {instead}, or predict with torch")
+        raise UserError(
+            f"CTranslate2 does not support {part}", str(run), f"train with {instead}, or predict with torch"
+        )
     if predictor.others:
-        what = f"CTranslate2 takes one model, and this run has {1 + len(predictor.others)} that predict together"
+        what = f"CTranslate2 runs a single model, but this run is an ensemble of {1 + len(predictor.others)} models"
         raise UserError(what, str(run), "train with --set train.members=1, or predict with torch")
     package, model = the_package(), predictor.model
     assert isinstance(model, Seq2Seq)

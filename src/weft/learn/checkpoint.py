@@ -80,11 +80,11 @@ def _readable(folder: Path) -> None:
 
 def _unwritten(error: Exception, path: Path, whole: list[int]) -> UserError:
     reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-    kept = f"the checkpoint before it, {name_of(whole[-1])}, is whole" if whole else "no checkpoint was written before"
+    kept = f"the checkpoint before it, {name_of(whole[-1])}, is intact" if whole else "no checkpoint was written before"
     return UserError(
         f"a checkpoint could not be written: {reason}; {kept}",
         str(path),
-        "make room on the disk, then go on with --resume" if whole else "make room on the disk, then start again",
+        "free some disk space, then continue with --resume" if whole else "free some disk space, then start again",
     )
 
 
@@ -94,10 +94,10 @@ def load(path: Path, *, weights_only: bool = False) -> Checkpoint:
         content: dict[str, Any] = json.loads((path / PROGRESS).read_text(encoding="utf-8"))
         own = content.pop("sum")
         if own != _sum_of(content):
-            raise Damaged(f"{PROGRESS} does not fit its checksum")
+            raise Damaged(f"{PROGRESS} does not match its checksum")
         for name in (WEIGHTS,) if weights_only else (WEIGHTS, OPTIMISER):
             if _sum(path / name) != content["sums"][name]:
-                raise Damaged(f"{name} does not fit its checksum")
+                raise Damaged(f"{name} does not match its checksum")
         optimiser = {} if weights_only else load_file(path / OPTIMISER)
         return Checkpoint(load_file(path / WEIGHTS), optimiser, Progress.from_dict(content["progress"]))
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -118,10 +118,10 @@ def load_last(folder: Path, say: Any) -> Checkpoint | None:
         try:
             return load(folder / name_of(step))
         except Damaged as reason:
-            say(f"checkpoint {folder / name_of(step)} is damaged: {reason}; going back to the one before it")
+            say(f"checkpoint {folder / name_of(step)} is damaged: {reason}; trying the one before it")
     if found:
         raise UserError(
-            "no checkpoint of this run is whole", str(folder), "train again, or restore the folder from a copy"
+            "every checkpoint of this run is damaged", str(folder), "train again, or restore the folder from a copy"
         )
     return None
 

@@ -51,9 +51,13 @@ def limits(progress: Progress, most: float) -> tuple[dict[str, float], str]:
     if effort < WELL_USED:
         return (
             spent,
-            f"many small products ({effort:.0%} of matrix speed): a larger train.batch_tokens would use it better",
+            f"many small matrix products ({effort:.0%} of matrix speed): a larger train.batch_tokens would be more "
+            "efficient",
         )
-    return spent, f"matrix products ({effort:.0%} of matrix speed): a narrower model would learn from more symbols"
+    return (
+        spent,
+        f"matrix products ({effort:.0%} of matrix speed): a narrower model would see more tokens in the same time",
+    )
 
 
 def weights(model: Model) -> tuple[int, int]:

@@ -321,7 +321,7 @@ class Trainer:
         raise Interrupted(
             f"stopped at step {self.progress.step:,}; everything is saved",
             str(self._snapshots.path),
-            "go on with --resume",
+            "continue with --resume",
         )
 
     def _not_finite(self, reason: str) -> None:

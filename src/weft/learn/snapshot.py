@@ -92,7 +92,7 @@ def put_weights(weights: dict[str, Tensor], model: nn.Module) -> None:
         raise UserError(
             f"the weights do not fit the settings: {', '.join(misfits[:3])}",
             "checkpoint and spec.yaml",
-            "use the settings that the weights were trained with, and the Weft that trained them",
+            "use the settings and the version of Weft with which the weights were trained",
         )
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -108,20 +108,20 @@ def why_not(predictor: Predictor, plan: SearchPlan, detail: Detail) -> tuple[str
     """Return why CTranslate2 cannot predict this, and what to do; None where it can."""
     unknown = unknown_part(predictor.spec)
     if unknown is not None:
-        return f"CTranslate2 has nothing for {unknown[0]}", f"train with {unknown[1]}, or use the engine torch"
+        return f"CTranslate2 does not support {unknown[0]}", f"train with {unknown[1]}, or use the engine torch"
     if predictor.others:
-        return "CTranslate2 predicts with one model, and there are several", "use the engine torch"
+        return "CTranslate2 runs a single model, but this is an ensemble of several", "use the engine torch"
     if plan.kind == "sample":
         return (
-            "Weft samples with its own random draws, which CTranslate2 does not have",
+            "CTranslate2 cannot reproduce the random draws of Weft's sampling",
             "do not sample, or use the engine torch",
         )
     if plan.rules.joining:
         return "CTranslate2 would change the end of this prefix", "leave the prefix out, or use the engine torch"
     if detail == "tokens":
         return (
-            "CTranslate2 does not tell each symbol's score",
-            "do without it (as the formats text and tsv do), or use the engine torch",
+            "CTranslate2 does not return the score of each token",
+            "use a format without token scores (text or tsv), or use the engine torch",
         )
     return None
 
@@ -203,11 +203,11 @@ def unknown_part(spec: Spec) -> tuple[str, str] | None:
         if part.attention.weigh != "softmax":
             return f"{side}.attention.weigh={part.attention.weigh}", "softmax"
         if part.width != spec.embed.width:
-            return f"{side}.width={part.width} beside embed.width={spec.embed.width}", "the same width"
+            return f"{side}.width={part.width} together with embed.width={spec.embed.width}", "the same width"
     encoder, decoder = spec.encoder, spec.decoder
     for name in ("width", "heads", "norm"):
         if getattr(encoder, name) != getattr(decoder, name):
-            return f"decoder.{name}={getattr(decoder, name)}", f"the encoder's, {getattr(encoder, name)}"
+            return f"decoder.{name}={getattr(decoder, name)}", f"the encoder's value, {getattr(encoder, name)}"
     if spec.embed.positions not in POSITIONS:
         return f"embed.positions={spec.embed.positions}", ", ".join(POSITIONS)
     if spec.backward:

@@ -86,7 +86,7 @@ class Predictor:
         if self.target.names != other.target.names:
             sizes = f"{len(other.target):,} and {len(self.target):,} tokens"
             raise UserError(
-                f"its target vocabulary is not that of the first run ({sizes})",
+                f"its target vocabulary differs from that of the first run ({sizes})",
                 where,
                 "use runs that were trained on the same pairs with the same target settings and data.unseen",
             )
@@ -98,10 +98,10 @@ class Predictor:
         if nbest < 1:
             raise UserError("there must be at least one output for each line", f"nbest={nbest}", "give 1 or more")
         if nbest > 1 and search.kind == "greedy":
-            todo = "use beam search or sampling for several"
-            raise UserError("greedy search finds one output", f"nbest={nbest}", todo)
+            todo = "use beam search or sampling to get several outputs"
+            raise UserError("greedy search finds only one output", f"nbest={nbest}", todo)
         if prefix and isinstance(self.model, Aligned):
-            what = "a CTC model has no decoder that could be given a prefix"
+            what = "a CTC model has no decoder, so it cannot use a prefix"
             raise UserError(what, "prefix", "leave it out, or use a run with head.kind=tokens")
         return make_plan(search, self._by_direction()[0].target, nbest, prefix)
 
@@ -211,7 +211,7 @@ class Predictor:
             raise UserError(
                 "this model has no attention to show",
                 "setting decoder.attention.score",
-                "train one with an attention score",
+                "train a model with an attention score",
             )
         read = batch.source[0, 1 if isinstance(self.model, Seq2Seq) and self.model.prompted else 0 :]
         sides = (self.source, read), (self.target, batch.wanted[0])
@@ -239,7 +239,7 @@ def _weights(traced: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]
 def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "") -> SearchPlan:
     """Plan the search of a spec, for outputs in the target's symbols."""
     if prefix and target.backward:
-        what = "this run writes from the end (decoder.reverse=true), so the beginning of an output cannot be given"
+        what = "this run writes from the end (decoder.reverse=true), so it cannot use a prefix"
         raise UserError(what, "prefix", "leave it out, or use a run with decoder.reverse=false")
     settings = search.model_dump(exclude={"no_repeat"})
     forced = tuple(target.encode(prefix)) if prefix else ()

@@ -14,7 +14,8 @@ from weft.runs.folder import RunFolder, refuse_other_files
 
 PAGE = "README.md"
 OTHER_SETTINGS = (
-    "These conclusions are from the recipe's own budget and seeds; the figures above are from the flags given above."
+    "These conclusions were drawn from runs with the recipe's default budget and seeds; the figures above come from "
+    "the options given above."
 )
 
 
@@ -29,7 +30,7 @@ def run(recipe: Recipe, folder: Path, options: Options) -> Path:
     command = f"    weft recipe run {recipe.name}{options.flags}"
     lines = [_title(recipe), "", recipe.question, "", command, "", recipe.about, ""]
     if recipe.by_hand is not None and options.budget is not None:
-        what, todo = "this recipe trains no runs and has no budget", "leave --budget out, or give --steps"
+        what, todo = "this recipe trains no runs, so it has no budget", "leave --budget out, or give --steps"
         raise UserError(what, f"--budget {options.budget}", todo)
     _check_folder(recipe, folder)
     if recipe.by_hand is not None:

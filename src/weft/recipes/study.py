@@ -111,7 +111,7 @@ def public(train: str, valid: str | None = None) -> Callable[[Path], Files]:
         home = os.environ.get("WEFT_DATA")
         if not home:
             raise UserError(
-                f"this recipe reads {train} from the folder of public data, and WEFT_DATA is not set",
+                f"this recipe reads {train} from the folder of public data, but WEFT_DATA is not set",
                 "WEFT_DATA",
                 "set WEFT_DATA to the folder that holds the file (docs/recipes says where to get it)",
             )

@@ -54,9 +54,9 @@ def _restore(trainer: Trainer, folder: RunFolder, reporter: Reporter) -> None:
     elif saved.progress.processes != trainer.world.size:
         count = saved.progress.processes
         raise UserError(
-            f"the run was trained by {count} processes, and this is {trainer.world.size}",
+            f"the run was trained by {count} processes, but now there are {trainer.world.size}",
             str(folder.path),
-            f"resume it with as many: torchrun --nproc-per-node {count} -m weft train …",
+            f"resume it with the same number: torchrun --nproc-per-node {count} -m weft train …",
         )
     else:
         trainer.restore(saved)

@@ -66,7 +66,7 @@ class RunFolder:
         """Refuse a folder that holds something else."""
         if self.is_run:
             todo = "add --resume to continue it, or choose another --out"
-            raise UserError("this folder holds a run already", str(self.path), todo)
+            raise UserError("this folder already holds a run", str(self.path), todo)
         if self.checkpoints.exists():
             todo = "restore spec.yaml from a copy, or choose another --out"
             raise UserError("this folder holds a run whose spec.yaml is missing", str(self.path), todo)
@@ -93,16 +93,18 @@ class RunFolder:
             what = "the run folder was removed during training"
             raise UserError(what, str(self.path), "train again, and keep the folder until training is done") from error
         if isinstance(error, OSError):
-            what = f"training cannot use a file any more: {error.strerror or error}"
-            todo = "check the file, its folder and the disk, then go on with --resume"
+            what = f"training can no longer use a file: {error.strerror or error}"
+            todo = "check the file, its folder and the disk, then continue with --resume"
             raise UserError(what, str(error.filename or self.path), todo) from error
 
     def need_run(self) -> None:
         if not self.path.exists():
-            raise UserError("there is no such run folder", str(self.path), "check the name given as RUN")
+            raise UserError("there is no such run folder", str(self.path), "check the name of the run")
         if not self.is_run:
             raise UserError(
-                "this is not a run folder: it has no spec.yaml", str(self.path), "name a folder that `weft train` made"
+                "this is not a run folder: it has no spec.yaml",
+                str(self.path),
+                "give a folder that `weft train` created",
             )
 
     @contextmanager
@@ -247,7 +249,7 @@ def _take(file: IO[str]) -> bool:
 
 def _unreadable(what: str, path: Path, error: Exception) -> UserError:
     reason = (error.strerror if isinstance(error, OSError) else None) or " ".join(str(error).split())
-    todo = "restore the file from a copy, or train anew into another --out"
+    todo = "restore the file from a copy, or train a new run with another --out"
     return UserError(f"{what} of this run cannot be read: {reason}", str(path), todo)
 
 
@@ -278,7 +280,9 @@ def best_weights(folder: RunFolder) -> dict[str, Tensor]:
         return weights
     if damage:
         todo = "train again, or restore the folder from a copy"
-        raise UserError(f"no checkpoint of this run is whole: {damage}", str(folder.checkpoints), todo)
+        raise UserError(f"every checkpoint of this run is damaged: {damage}", str(folder.checkpoints), todo)
     raise UserError(
-        "this run has no checkpoint yet", str(folder.path), "let it train, or go on with `weft train --resume`"
+        "this run has no checkpoint yet",
+        str(folder.path),
+        "wait for its training, or continue it with `weft train --resume`",
     )

@@ -119,7 +119,7 @@ def report_diverged(folder: RunFolder, members: int, note: Callable[[str], None]
     for number in range(2, members + 1):
         if (path := folder.member(number).diverged).exists():
             reason = path.read_text(encoding="utf-8").strip()
-            note(f"model {number} diverged, and is kept as it was at its best: {reason}")
+            note(f"model {number} diverged, so its best checkpoint is used: {reason}")
 
 
 def exclude_lagging(folder: RunFolder, members: int, note: Callable[[str], None]) -> None:

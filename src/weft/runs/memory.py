@@ -23,8 +23,8 @@ def check_memory_fits(make: Callable[[], nn.Module], spec: Spec, device: torch.d
     if needed > there:
         sizes = [f"{k}={v}" for k, v in flatten(spec.model_dump()) if k.endswith((".width", ".inner", ".layers"))]
         raise UserError(
-            f"a model of {parameters:,} parameters needs {needed / 1e9:,.1f} GB of memory to train, "
-            f"and there are {there / 1e9:,.1f} GB",
+            f"a model of {parameters:,} parameters needs {needed / 1e9:,.1f} GB of memory to train, but there are only "
+            f"{there / 1e9:,.1f} GB",
             f"settings {', '.join(s for s in sizes if not s.startswith('search.'))}",
             "choose smaller widths or fewer layers, such as --set encoder.width=256",
         )

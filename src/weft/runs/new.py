@@ -61,7 +61,7 @@ def _check_train(train: Train) -> None:
         what = "the settings do not say how long to train (steps, epochs and budget_seconds are null)"
         raise UserError(what, "settings train", "give --budget 10m, --steps N or --epochs N")
     if train.reversed_members and train.members == 1:
-        what = "train.reversed_members=true needs several models, and train.members is 1"
+        what = "train.reversed_members=true needs several models, but train.members is 1"
         todo = "set train.members=2 or more, or train.reversed_members=false"
         raise UserError(what, "setting train.reversed_members", todo)
 
@@ -101,7 +101,7 @@ def _report_notes(ready: Ready, reporter: Reporter) -> None:
         )
     if left_out:
         limit = f"train.batch_tokens={spec.train.batch_tokens}"
-        reporter.note(f"pairs left out because a side has more tokens than {limit}: {left_out:,}")
+        reporter.note(f"pairs left out because their source or target has more tokens than {limit}: {left_out:,}")
 
 
 def _report_alignable(corpus: Corpus, reporter: Reporter) -> None:
@@ -115,7 +115,7 @@ def _report_alignable(corpus: Corpus, reporter: Reporter) -> None:
             "use smaller source tokens (--set source.tokens=characters or bytes), or use head.kind=tokens",
         )
     if left_out:
-        reporter.note(f"pairs left out, {what}: {left_out:,} of {len(corpus):,}")
+        reporter.note(f"pairs left out because they have {what}: {left_out:,} of {len(corpus):,}")
 
 
 def _report_choices(chosen: Choices, composed: Composed, reporter: Reporter) -> None:

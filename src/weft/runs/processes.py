@@ -52,7 +52,7 @@ class WorkerProcesses:
                 errors.seek(0)
                 reason = errors.read().strip() or f"it ended with exit code {process.returncode}"
                 what = f"the training of another member of the ensemble failed: {reason}"
-                raise WeftError(what, str(self._folder.path / "members"), "go on with --resume")
+                raise WeftError(what, str(self._folder.path / "members"), "continue with --resume")
 
     def __exit__(self, *problem: object) -> None:
         for process, _ in self._running:

@@ -22,13 +22,13 @@ def reopen(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter
     changed = _changed(spec, job)
     if changed:
         raise UserError(
-            f"the settings are not those of the run: {'; '.join(changed)}",
+            f"the settings differ from those of the run: {'; '.join(changed)}",
             str(folder.spec_file),
-            "leave them out to resume, or train a new run into another --out (--init starts from these weights)",
+            "leave them out to resume, or train a new run with another --out (--init starts from these weights)",
         )
     if not pairs and "-" in spec.data.pairs:
         todo = f"pipe the same pairs in again: … | weft train - --out {folder.path} --resume"
-        raise UserError("the pairs of this run came from stdin, which cannot be read again", str(folder.path), todo)
+        raise UserError("the pairs of this run came from stdin, which can be read only once", str(folder.path), todo)
     prepared = Prepared(
         files_of(spec.data, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage
     )
@@ -57,9 +57,9 @@ def _check_same_data(folder: RunFolder, prepared: Prepared) -> None:
     changed = differences({k: facts[k] for k in now}, now)
     if changed:
         raise UserError(
-            f"the data are not those the run was started with: {'; '.join(changed)}",
+            f"the data differ from those that the run was started with: {'; '.join(changed)}",
             ", ".join([*prepared.files.pairs, *prepared.files.valid]),
-            f"give the files as they were ({', '.join(facts['pairs'])}), or train anew into another --out",
+            f"give the files as they were ({', '.join(facts['pairs'])}), or train a new run with another --out",
         )
 
 
@@ -67,7 +67,7 @@ def _check_same_init(folder: RunFolder, init: Path | None) -> None:
     begun = folder.read_facts()["init"]
     if init is not None and os.path.abspath(init) != begun:
         raise UserError(
-            f"the run was started from {begun or 'nothing'}, and it has its own weights by now",
+            f"the run was started from {begun or 'random weights'}, and it now has its own weights",
             f"--init {init}",
-            "leave --init out to go on, or train anew into another --out",
+            "leave --init out to continue, or train a new run with another --out",
         )

@@ -57,9 +57,9 @@ def run_job(job: Job, reporter: Reporter) -> Path:
 def _check_start(job: Job, folder: RunFolder, world: World) -> None:
     folder.check_free()
     if world.size > 1 and "-" in job.pairs:
-        raise UserError("several processes cannot read one stdin", "-", "give the pairs as a file")
+        raise UserError("several processes cannot share one stdin", "-", "give the pairs as a file")
     if not job.pairs:
-        what = "there is no run to resume, and no pairs to start one" if job.resume else "no pairs are given"
+        what = "there is no run to resume, and no pairs were given to start one" if job.resume else "no pairs are given"
         raise UserError(what, str(folder.path) if job.resume else "PAIRS", "name a pairs file: weft train pairs.tsv")
 
 
