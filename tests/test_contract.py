@@ -160,7 +160,7 @@ REFUSED: dict[str, tuple[Layer, str]] = {
         "data.tag_at=decoder with head.kind=ctc",
     ),
     "ctc by accuracy": ({"head": {"kind": "ctc"}, "train": {"select": "accuracy"}}, "train.select=accuracy needs"),
-    "schedule without sampling": (layer(feeding__schedule="exponential"), "feeding.schedule belong to feeding.kind"),
+    "schedule without sampling": (layer(feeding__schedule="exponential"), "feeding.schedule has no effect with feeding.kind"),
     "own with token dropout": (layer(feeding={"kind": "own", "token_dropout": 0.1}), "feeding.token_dropout hides"),
     "shared but cut otherwise": (layer(embed__shared=True, source__tokens="bytes"), "embed.shared=true needs"),
     "tag at the decoder without a tag": (layer(data__tag_at="decoder"), "data.tag_at=decoder needs a tag"),

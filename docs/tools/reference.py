@@ -12,7 +12,7 @@ import typer
 COMMANDS_INTRO = """\
 # Commands
 
-This page holds the text of `weft COMMAND --help`. It is written from the code.
+This page has the text of `weft COMMAND --help`. It is generated from the code.
 
 Results go to stdout, everything else goes to stderr. The exit code is 0 when the command is done, 2 for a mistake in
 the command, the data or the settings, 130 after Ctrl-C, and 1 for anything else.
@@ -20,16 +20,17 @@ the command, the data or the settings, 130 after Ctrl-C, and 1 for anything else
 SETTINGS_INTRO = """\
 # Settings
 
-Every setting of a run, as `weft config show` prints them, written from `src/weft/spec.py`. Change one with
-`--set KEY=VALUE`, or several in a YAML file with `--config FILE`. Values marked *autopilot* in the output of
+This page lists every setting of a run, as `weft config show` does. It is generated from `src/weft/spec.py`. Change a
+setting with `--set KEY=VALUE`, or several in a YAML file with `--config FILE`. Values marked *autopilot* in the output of
 `weft config show RUN` were chosen for your data. The [guide](../guides/settings.md) shows how to use them.
 """
 
 AUTOPILOT_INTRO = """\
 # Numbers of the autopilot
 
-The autopilot chooses settings by rules. This table has every number in them, what it means, and its evidence: the
-measurement it comes from, or the statement that nobody measured it. It is written from `src/weft/choose/numbers.py`.
+The autopilot chooses settings by rules. This table lists every number in these rules, its meaning, and its evidence:
+the measurement that it comes from, or the remark that it was not measured. The table is generated from
+`src/weft/choose/numbers.py`.
 [Training](../guides/training.md#what-it-chooses) explains the rules.
 """
 

@@ -1,4 +1,4 @@
-"""The Python face of Weft: `train`, `load` and `Run`.
+"""The Python interface of Weft: `train`, `load` and `Run`.
 
 run = weft.train("pairs.tsv", valid="dev.tsv", budget="10m")
 run.predict(["a line"])[0].text
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def columns(self) -> Columns:
-        """Where the training files had source, target, features and tag."""
+        """The columns of the training files that held source, target, features and tag."""
         data = self.spec.data
         return Columns(data.source, data.target, data.features, data.tag)
 
@@ -69,9 +69,9 @@ class Run:
     ) -> Predictions:
         """Predict for each line, in order; a notebook shows the result as a table.
 
-        `search` overrides settings: `{"kind": "greedy"}`, `{"width": 10}`. `nbest` outputs are found for each line, and
-        every output begins with `prefix`. `engine` computes: torch, ctranslate2, or auto, which takes CTranslate2 where
-        the run was exported to it and it can tell all the `detail`: the text, its score, and that of its tokens.
+        `search` overrides settings of the run: `{"kind": "greedy"}`, `{"width": 10}`. Each line gets `nbest` outputs,
+        and every output begins with `prefix`. `engine` is torch, ctranslate2 or auto, which uses CTranslate2 if the run
+        has a float32 export and CTranslate2 supports the search and the `detail` (it has no scores of single tokens).
         """
         if isinstance(lines, str):
             raise UserError(
@@ -97,7 +97,7 @@ class Run:
         detail: Detail = "tokens",
         chunk: int = CHUNK,
     ) -> Iterator[Predictions]:
-        """Predict `chunk` inputs at a time while they come in, as `predict` does; the settings are checked at once."""
+        """Predict a stream of inputs, `chunk` at a time, as `predict` does; the settings are checked immediately."""
         plan = self.predictor.plan(self.search(search), nbest, prefix)
         translator = engines.choose(engine, self.folder, self.predictor, plan, detail)
         return predict_stream(self.predictor, inputs, plan, translator, chunk)
@@ -131,7 +131,7 @@ class Run:
                 )
 
     def search(self, changes: Mapping[str, Any] | None = None) -> Search:
-        """The run's search settings, with changes."""
+        """Return the search settings of the run, with changes."""
         try:
             return compose(("run", self.spec.model_dump()), ("flag", {"search": dict(changes or {})})).spec.search
         except UserError as error:
@@ -146,7 +146,7 @@ class Run:
         on_bad_line: Literal["stop", "skip"] = "stop",
         tick: Callable[[int], None] | None = None,
     ) -> Evaluation:
-        """Decode the pairs' sources and compare with their targets."""
+        """Predict the sources of the pairs, and return scores that compare the outputs with the targets."""
         if isinstance(pairs, str | Path):
             longest = self.spec.data.longest
             pairs = list(read_pairs([str(pairs)], columns or self.columns, on_bad_line=on_bad_line, longest=longest))
@@ -182,7 +182,7 @@ def _final_line(folder: RunFolder) -> dict[str, Any]:
 
 
 def load(run: str | Path, *others: str | Path) -> Run:
-    """A run folder that `train` made; with `others`, runs that predict together with it (the mean of probabilities)."""
+    """Load a run folder that `train` created; `others` are runs that predict together with it (as an ensemble)."""
     first = Run(run)
     for other in others:
         first.predictor.join(Predictor.load(other), str(other))
@@ -210,11 +210,11 @@ def train(
     reporter: Reporter | None = None,
     command: str = "weft.train(…)",
 ) -> Run:
-    """Train on pairs (files, or a list of pairs; `valid` likewise) and return the run.
+    """Train on pairs and return the run. `pairs` and `valid` are files or lists of pairs.
 
-    With nothing but pairs it looks at the data and chooses for itself. `settings` are dotted keys, as a mapping
-    (`{"decoder.cell": "gru"}`) or as `--set` takes them (`["decoder.cell=gru"]`). `budget` is "10m" or seconds.
-    Progress goes to stderr; `reporter=weft.runs.report.Quiet()` says nothing.
+    What you do not set is chosen to suit the data. `settings` has dotted keys, as a mapping (`{"decoder.cell": "gru"}`)
+    or as a list of what `--set` takes (`["decoder.cell=gru"]`). `budget` is a text such as "10m", or seconds. Progress
+    goes to stderr; `reporter=weft.runs.report.Quiet()` prints nothing.
     """
     files, valid_files, columns = given_data(pairs, valid, source, target, features, tag)
     given = {

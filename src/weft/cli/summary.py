@@ -50,4 +50,4 @@ def _limit(final: dict[str, Any]) -> list[str]:
     if "limit" not in final:  # a run of an earlier version
         return []
     spent = ", ".join(f"{name} {share:.0%}" for name, share in final["spent"].items() if share >= 0.005)
-    return [f"time: {spent}", f"what limits it: {final['limit']}"]
+    return [f"time: {spent}", f"limited by {final['limit']}"]

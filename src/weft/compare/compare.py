@@ -94,12 +94,12 @@ def compare(
 ) -> Compared:
     """Train every variant with every seed under the same budget, score all on the same pairs, and rank them.
 
-    What differs is either `vary`, of which every combination is trained (`{"decoder.cell": ["lstm", "gru"]}`, or as
-    `--vary` takes it: `["decoder.cell=lstm,gru"]`), or `variants` by name (`{"wide": {"decoder.width": 512}, …}`).
-    `budget` is a time ("5m", seconds) or target symbols ("2M tokens") for each run, or give `steps` or `epochs`.
-    `tests` are more files, by name, that every run is scored on. The autopilot chooses once for all variants (see
+    Give either `vary`, to train every combination of values (`{"decoder.cell": ["lstm", "gru"]}`, or as `--vary` takes
+    it: `["decoder.cell=lstm,gru"]`), or `variants` by name (`{"wide": {"decoder.width": 512}, …}`). `budget` is a time
+    ("5m", or seconds) or a number of target tokens ("2Mtokens") for each run; `steps` or `epochs` can replace it.
+    `tests` are further files, by name, that every run is scored on. The autopilot chooses once for all variants (see
     weft.compare.base). The same call with the same `out` resumes a comparison that was stopped.
-    Progress goes to stderr; `reporter=weft.runs.report.Quiet()` shows none.
+    Progress goes to stderr; `reporter=weft.runs.report.Quiet()` prints nothing.
     """
     files, valid_files, columns = given_data(pairs, valid, source, target, features, tag)
     seconds, tokens = read_budget(budget)
