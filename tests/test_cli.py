@@ -532,7 +532,7 @@ def test_a_run_of_a_newer_format_is_refused(weft: Weft, copied: Path) -> None:
     spec = yaml.safe_load((copied / "spec.yaml").read_text(encoding="utf-8"))
     (copied / "spec.yaml").write_text(yaml.safe_dump({**spec, "format": 99}), encoding="utf-8")
     done = weft("predict", copied, stdin="abc\n")
-    refused(done, "made by a newer Weft (format 99; this one reads up to 1)", "spec.yaml", "update Weft")
+    refused(done, "newer version of Weft (format 99; this version reads formats up to 1)", "spec.yaml", "update Weft")
 
 
 def damage(path: Path) -> None:

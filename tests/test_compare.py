@@ -119,7 +119,7 @@ def test_variants_whose_names_give_the_same_folder_are_numbered() -> None:
 
 
 @pytest.mark.parametrize(("items", "what"), [
-    ([], "nothing varies"),
+    ([], "no setting is varied"),
     (["decoder.cell"], "is not of the form KEY=A,B"),
     (["=gru"], "is not of the form KEY=A,B"),
     (["decoder.cell=gru,,lstm"], "a value of decoder.cell is empty"),

@@ -193,7 +193,7 @@ def test_a_decoder_that_cannot_see_the_source_is_refused(bridge: str) -> None:
 
 def test_a_bridge_of_zeros_has_nothing_to_give_at_every_step() -> None:
     error = complaint("bridge.kind=zeros", "bridge.give=every")
-    assert error.what == "bridge.give=every has nothing to give with bridge.kind=zeros"
+    assert error.what == "bridge.give=every has no effect with bridge.kind=zeros"
     assert error.todo == "choose another bridge.kind, or leave bridge.give out"
     assert made("bridge.kind=zeros")
 
@@ -560,7 +560,7 @@ def test_a_spec_comes_back_from_spec_yaml(tmp_path: Path, overrides: tuple[str, 
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("format: 2\n", "newer Weft (format 2; this one reads up to 1)"),
+    ("format: 2\n", "newer version of Weft (format 2; this version reads formats up to 1)"),
     ("a: [1", "the settings of this run cannot be read: "),
     ("format: 1\ndecoder: {cell: lsmt}\n", "did you mean 'lstm'?"),
     ("format: 1\nfuture: 5\n", "future: there is no such setting"),

@@ -97,8 +97,8 @@ def _check_bridge(spec: Spec) -> None:
         )
     if spec.bridge.kind == "zeros" and spec.bridge.give == "every":
         raise ValueError(
-            "bridge.give=every has nothing to give with bridge.kind=zeros; "
-            "choose another bridge.kind, or leave bridge.give out"
+            "bridge.give=every has no effect with bridge.kind=zeros; choose another bridge.kind, or leave bridge.give "
+            "out"
         )
     if spec.bridge.kind in ("last", "mean") and spec.encoder.width != decoder.width:
         raise ValueError(

@@ -65,9 +65,14 @@ def compare(
         ),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="The source column: a number or a name.", show_default="1", metavar="COLUMN")
+        str | None,
+        typer.Option(
+            help="The source column: a number or a name.", show_default="found by name, otherwise 1", metavar="COLUMN"
+        ),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The target column.", show_default="2", metavar="COLUMN")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The target column.", show_default="found by name, otherwise 2", metavar="COLUMN")
+    ] = None,
     features: Annotated[str | None, typer.Option(help="The column of features.", metavar="COLUMN")] = None,
     tag: Annotated[str | None, typer.Option(help="The column of tags, such as a language.", metavar="COLUMN")] = None,
 ) -> None:
@@ -110,4 +115,4 @@ def compare(
     for column in table.columns:
         column.justify = "left" if column.header in compared.word_columns else column.justify
     page, runs = compared.path / "README.md", compared.path / "runs"
-    common.show(table, EXPLANATION, "", f"table {page} · pictures score-time.png, score-length.png · runs {runs}")
+    common.show(table, EXPLANATION, "", f"table {page} · plots score-time.png, score-length.png · runs {runs}")

@@ -203,7 +203,8 @@ def _refuse_varying_symbols(base: Base, variants: Sequence[Variant]) -> None:
         raise UserError(
             f"train.select={metric} is measured per token, but the tokens would differ between the runs",
             f"--vary {varied[0]}",
-            f"compare by a metric of whole outputs: --set train.select={listed([m.name for m in table.from_outputs])}",
+            "compare with a metric of complete outputs: --set "
+            f"train.select={listed([m.name for m in table.from_outputs])}",
         )
 
 

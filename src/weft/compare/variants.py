@@ -76,7 +76,7 @@ def named(variants: Mapping[str, Mapping[str, Any]]) -> list[Variant]:
 
 def _check(vary: Mapping[str, Sequence[Any]]) -> None:
     if not vary:
-        raise UserError("nothing varies", "--vary", "name a setting and its values: --vary decoder.cell=lstm,gru")
+        raise UserError("no setting is varied", "--vary", "name a setting and its values: --vary decoder.cell=lstm,gru")
     for key, values in vary.items():
         _check_key(key)
         texts = [value_text(value) for value in values]

@@ -193,7 +193,7 @@ class _Table:
         )
         others = " and ".join(repr(other) for other in ";,|" if other in self.rows[0][0])
         if others and not is_csv:
-            todo = f"the line contains {others}: if that separates the columns, name the file .csv; else {todo}"
+            todo = f"the line contains {others}: if that separates the columns, name the file .csv; otherwise, {todo}"
         return UserError(
             f"there is only one column, but source{mark}target is expected", self.where, self.policy.hint or todo
         )

@@ -70,9 +70,9 @@ def _check(panel: Panel, path: Path) -> None:
     source, target, weights, _ = panel
     if weights.shape != (len(target), len(source)):
         raise WeftError(
-            f"weights of shape {weights.shape} do not fit {len(target)} target and {len(source)} source symbols",
+            f"weights of shape {weights.shape} do not fit {len(target)} target and {len(source)} source tokens",
             where=str(path),
-            todo="give one row per target symbol and one column per source symbol",
+            todo="give one row per target token and one column per source token",
         )
 
 

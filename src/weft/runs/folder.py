@@ -143,7 +143,8 @@ class RunFolder:
             raise UserError("this is not a spec.yaml that Weft wrote: it has no format", str(self.spec_file), todo)
         if made_by > FORMAT:
             raise UserError(
-                f"this run was made by a newer Weft (format {made_by}; this one reads up to {FORMAT})",
+                f"this run was written by a newer version of Weft (format {made_by}; this version reads formats up to "
+                f"{FORMAT})",
                 str(self.spec_file),
                 "update Weft",
             )
