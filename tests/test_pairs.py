@@ -369,7 +369,7 @@ def test_bad_bytes_inside_a_quoted_csv_record_leave_out_that_record_alone() -> N
 def test_a_side_that_is_too_long_stops_without_showing_it(row: str, role: str) -> None:
     error = stops(put("p.tsv", f"a\tb\n{row}\n"), longest=1000)
     assert (error.what, error.where) == (f"the {role} has 1,001 characters, but the limit is 1,000", "p.tsv:2")
-    assert "cut" in error.todo
+    assert "shorten" in error.todo
     assert SKIP in error.todo
     assert "xx" not in str(error)
     assert len(list(read_pairs(["p.tsv"], longest=1001))) == 2
@@ -571,7 +571,7 @@ def test_an_empty_list_or_table_or_pair_of_files_stops() -> None:
 
 def test_a_file_of_bad_rows_only_stops_even_when_skipping() -> None:
     error = stops(put("good.tsv", "a\tb\n"), put("p.tsv", "\tb\na\t\n"), skip=True)
-    assert error.what == "every row is bad (2 left out); the last: p.tsv:2: the target is empty"
+    assert error.what == "every row is bad (2 were left out); the last one: p.tsv:2: the target is empty"
     assert error.where == "p.tsv"
     assert "fill in the target" in error.todo
     assert "--source" in error.todo
@@ -620,7 +620,7 @@ def test_a_gz_with_broken_bytes_stops() -> None:
     packed = bytearray(gzip.compress(os.urandom(5000).hex().encode()))
     packed[500:520] = bytes(20)
     Path("p.tsv.gz").write_bytes(bytes(packed))
-    assert "broken" in stops("p.tsv.gz").what
+    assert "damaged" in stops("p.tsv.gz").what
 
 
 @pytest.mark.parametrize("name", ["p.parquet", "p.parquet.gz"])
@@ -747,7 +747,7 @@ def test_inputs_that_are_too_long_or_not_utf8_stop_with_their_line_number() -> N
     for name in ("in.txt", "in.tsv"):
         error = stops_inputs(put(name, "a\n" + "x" * 11 + "\n"), longest=10)
         assert (error.what, error.where) == ("the source has 11 characters, but the limit is 10", f"{name}:2")
-        assert "cut" in error.todo
+        assert "shorten" in error.todo
         error = stops_inputs(put(name, b"a\nb\xff\n"))
         assert (error.what, error.where) == ("byte 2 of this line (0xff) is not UTF-8", f"{name}:2")
 
