@@ -21,8 +21,8 @@ SETTINGS_INTRO = """\
 # Settings
 
 This page lists every setting of a run, as `weft config show` does. It is generated from `src/weft/spec.py`. Change a
-setting with `--set KEY=VALUE`, or several in a YAML file with `--config FILE`. Values marked *autopilot* in the output of
-`weft config show RUN` were chosen for your data. The [guide](../guides/settings.md) shows how to use them.
+setting with `--set KEY=VALUE`, or several in a YAML file with `--config FILE`. Values marked *autopilot* in the output
+of `weft config show RUN` were chosen for your data. The [guide](../guides/settings.md) shows how to use them.
 """
 
 AUTOPILOT_INTRO = """\
