@@ -33,6 +33,7 @@ from timing import in_turns, matrix_speed, middle, record
 
 from weft.core.kinds import Batch
 from weft.core.pair import END
+from weft.core.shapes import Symbols
 from weft.learn.objectives import CrossEntropy
 from weft.look.curves import style
 from weft.nn.assemble import assemble
@@ -81,7 +82,7 @@ TERMS: dict[str, Callable[[Size], float]] = {
 def model_of(name: str, symbols: int) -> Seq2Seq[Any]:
     """An untrained model that never ends by itself, so that every output has the length that is asked for."""
     torch.manual_seed(1)
-    model = assemble(compose(("flag", SETTINGS[name])).spec, symbols, symbols)
+    model = assemble(compose(("flag", SETTINGS[name])).spec, Symbols(symbols), Symbols(symbols))
     assert isinstance(model, Seq2Seq)
     with torch.no_grad():
         model.head.bias[END] = -1e3

@@ -15,6 +15,7 @@ from variants import layer
 from weft.api import Run
 from weft.core.kinds import Batch
 from weft.core.pair import END, Pair
+from weft.core.shapes import Symbols
 from weft.data.text.tokens import from_json, learn
 from weft.export.ctranslate2 import unknown_part
 from weft.nn.assemble import assemble
@@ -96,7 +97,7 @@ def test_writing_reversed_asks_for_no_family() -> None:
 @pytest.mark.parametrize(("reverse", "likely"), [(False, 1), (True, 3)])
 def test_attention_that_moves_begins_with_the_way_it_writes(reverse: bool, likely: int) -> None:
     spec = compose(("flag", layer(decoder__reverse=reverse, decoder__attention__location_aware=True))).spec
-    moves = assemble(spec, 10, 10).decoder.attention.moves
+    moves = assemble(spec, Symbols(10), Symbols(10)).decoder.attention.moves
     assert moves is not None
     assert moves[0].argmax() == likely
 

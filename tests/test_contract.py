@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import cycle, pairwise
 from pathlib import Path
@@ -18,8 +19,9 @@ from torch import Tensor, nn
 
 from variants import CTC, STEPPING, fits, layer, transformer
 from weft.core.errors import UserError
-from weft.core.kinds import Batch
+from weft.core.kinds import Batch, Column
 from weft.core.pair import END, PAD, START
+from weft.core.shapes import Symbols
 from weft.core.trace import trace
 from weft.learn.feeding import SCHEDULES
 from weft.learn.objectives import OBJECTIVES, CrossEntropy, Ctc
@@ -43,7 +45,7 @@ def member_spec(name: str) -> Spec:
 def build(name: str, seed: int = 1) -> nn.Module:
     """The variant with every weight shaken, so that nothing passes because a bias or the PAD vector starts at zero."""
     torch.manual_seed(seed)
-    model = assemble(member_spec(name), SYMBOLS, SYMBOLS)
+    model = assemble(member_spec(name), Symbols(SYMBOLS), Symbols(SYMBOLS))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
@@ -213,17 +215,18 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(key: str, typo: str, me
 
 def test_the_target_is_shifted_by_one_and_ends_with_end() -> None:
     batch = Batch.of([[5, 6, 7], [8]], [[9], [10, 11]])
-    assert batch.source.tolist() == [[5, 6, 7, END], [8, END, PAD, PAD]]
-    assert batch.source_mask.tolist() == [[True] * 4, [True, True, False, False]]
-    assert batch.given.tolist() == [[START, 9, PAD], [START, 10, 11]]
-    assert batch.wanted.tolist() == [[9, END, PAD], [10, 11, END]]
-    assert batch.target_mask.tolist() == [[True, True, False], [True, True, True]]
+    assert batch.source.values.tolist() == [[5, 6, 7, END], [8, END, PAD, PAD]]
+    assert batch.source.mask.tolist() == [[True] * 4, [True, True, False, False]]
+    assert batch.given.values.tolist() == [[START, 9, PAD], [START, 10, 11]]
+    assert batch.wanted.values.tolist() == [[9, END, PAD], [10, 11, END]]
+    assert batch.wanted.mask.tolist() == [[True, True, False], [True, True, True]]
     assert batch.target_tokens == 5
 
 
 def test_an_empty_line_is_one_end() -> None:
     batch = Batch.of([[]], [[]])
-    assert (batch.source.tolist(), batch.given.tolist(), batch.wanted.tolist()) == ([[END]], [[START]], [[END]])
+    columns = (batch.source, batch.given, batch.wanted)
+    assert [column.values.tolist() for column in columns] == [[[END]], [[START]], [[END]]]
 
 
 # --- the contract
@@ -231,7 +234,7 @@ def test_an_empty_line_is_one_end() -> None:
 
 def read(model: nn.Module, batch: Batch) -> Any:
     """What encoder and bridge make of the sources."""
-    memory = model.encoder(batch.source, batch.source_mask)
+    memory = model.encoder(batch.source.values, batch.source.mask)
     return model.bridge(memory) if hasattr(model, "bridge") else memory
 
 
@@ -255,10 +258,10 @@ def test_a_symbol_changes_its_own_place_and_none_before_it(name: str) -> None:
     batch = Batch.of(rows([4, 4], seed=3), rows([5, 5], seed=4))
     with torch.inference_mode():
         before = model(batch).logits
-        for place in range(1, batch.given.shape[1]):
-            given = batch.given.clone()
+        for place in range(1, batch.given.values.shape[1]):
+            given = batch.given.values.clone()
             given[:, place] = (given[:, place] - END) % (SYMBOLS - END - 1) + END + 1  # another symbol of text
-            after = model(Batch(batch.source, batch.source_mask, given, batch.wanted, batch.target_mask)).logits
+            after = model(replace(batch, given=Column(given, batch.given.mask))).logits
             same(after[:, :place], before[:, :place], within=1e-6)
             assert (after[:, place] - before[:, place]).abs().amax() > 1e-4
 
@@ -303,10 +306,10 @@ def test_step_by_step_equals_all_at_once(name: str) -> None:
     model = built(name)
     with torch.inference_mode():
         whole = model(BATCH).log_probs
-        state = model.begin(BATCH.source, BATCH.source_mask)
-        for place, y in enumerate(BATCH.given.unbind(1)):
+        state = model.begin(BATCH.source)
+        for place, y in enumerate(BATCH.given.values.unbind(1)):
             log_probs, state = model.advance(y, state)
-            real = BATCH.target_mask[:, place]
+            real = BATCH.wanted.mask[:, place]
             same(log_probs[real], whole[:, place][real])
     assert torch.allclose(whole.exp().sum(-1), torch.ones(()))
 
@@ -315,11 +318,11 @@ def test_step_by_step_equals_all_at_once(name: str) -> None:
 def test_all_at_once_goes_on_from_steps_already_taken(name: str) -> None:
     model, batch = built(name), Batch.of(rows([4, 4], seed=3), rows([5, 5], seed=4))
     with torch.inference_mode():
-        state = model.decoder.start(model.bridge(model.encoder(batch.source, batch.source_mask)))
-        whole = model.decoder.unroll(batch.given, state)
-        for y in batch.given[:, :2].unbind(1):
+        state = model.decoder.start(model.bridge(model.encoder(batch.source.values, batch.source.mask)))
+        whole = model.decoder.unroll(batch.given.values, state)
+        for y in batch.given.values[:, :2].unbind(1):
             _, state = model.decoder.step(y, state)
-        same(model.decoder.unroll(batch.given[:, 2:], state), whole[:, 2:], within=5e-5)
+        same(model.decoder.unroll(batch.given.values[:, 2:], state), whole[:, 2:], within=5e-5)
 
 
 @stepping
@@ -327,7 +330,7 @@ def test_select_reorders_repeats_and_drops_hypotheses(name: str) -> None:
     model, order = built(name), torch.tensor([3, 0, 0, 1])
     first, second, third = torch.tensor([4, 5, 6, 7]), torch.tensor([8, 9, 4, 5]), torch.tensor([6, 6, 7, 8])
     with torch.inference_mode():
-        _, state = model.advance(first, model.begin(BATCH.source, BATCH.source_mask))
+        _, state = model.advance(first, model.begin(BATCH.source))
         straight, after = model.advance(second, state)
         chosen, after_chosen = model.advance(second[order], state.select(order))
         same(chosen, straight[order])
@@ -339,7 +342,7 @@ def test_select_reorders_repeats_and_drops_hypotheses(name: str) -> None:
 def test_a_step_of_no_hypotheses_is_empty(name: str) -> None:
     model, none = built(name), torch.empty(0, dtype=torch.long)
     with torch.inference_mode():
-        state = model.begin(BATCH.source, BATCH.source_mask).select(none)
+        state = model.begin(BATCH.source).select(none)
         assert model.advance(none, state)[0].shape == (0, SYMBOLS)
 
 
@@ -439,7 +442,7 @@ def test_a_tied_head_is_the_embedding_and_an_untied_one_is_not() -> None:
 
 def test_a_shared_table_serves_both_sides() -> None:
     def model(shared: bool) -> Any:
-        return assemble(compose(("flag", layer(embed__shared=shared))).spec, SYMBOLS, SYMBOLS)
+        return assemble(compose(("flag", layer(embed__shared=shared))).spec, Symbols(SYMBOLS), Symbols(SYMBOLS))
 
     one, two = model(True), model(False)
     assert one.encoder.embed.table is one.decoder.embed.table
@@ -450,7 +453,7 @@ def test_a_shared_table_serves_both_sides() -> None:
 
 
 def count(tree: Layer) -> int:
-    return sum(p.numel() for p in assemble(compose(("flag", tree)).spec, SYMBOLS, SYMBOLS).parameters())
+    return assemble(compose(("flag", tree)).spec, Symbols(SYMBOLS), Symbols(SYMBOLS)).parameter_count
 
 
 def with_positions(name: str, heads: int) -> int:
@@ -553,7 +556,7 @@ def taught(tree: Layer, draw: Draw, steps: int) -> nn.Module:
     """A model after `steps` updates on fresh random pairs, the rate rising for 20 and then falling."""
     torch.manual_seed(1)
     spec = compose(("flag", {**tree, "train": {"dropout": 0.0}})).spec
-    model, rng = assemble(spec, ALPHABET.stop, ALPHABET.stop), random.Random(1)
+    model, rng = assemble(spec, Symbols(ALPHABET.stop), Symbols(ALPHABET.stop)), random.Random(1)
     objective = OBJECTIVES[spec.objective.kind]()
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min((step + 1) / 20, 1.05 - step / steps))
@@ -616,7 +619,7 @@ def repeats(line: list[int]) -> int:
 
 
 def test_a_head_begins_with_the_frequencies_that_it_is_told() -> None:
-    head = assemble(compose(("flag", {})).spec, 9, 9).head
+    head = assemble(compose(("flag", {})).spec, Symbols(9), Symbols(9)).head
     counts = torch.tensor([0, 0, 0, 10, 40, 20, 20, 5, 5])
     head.expect(counts)
     said = torch.softmax(head(torch.zeros(1, 1, 256), None).logits, -1)[0, 0]

@@ -49,7 +49,7 @@ def rows_of(corpus: Corpus) -> list[tuple[list[int], list[int]]]:
     found = []
     for row in range(len(corpus)):
         batch = corpus.batch([row])
-        source, wanted = batch.source[0].tolist(), batch.wanted[0].tolist()
+        source, wanted = batch.source.values[0].tolist(), batch.wanted.values[0].tolist()
         assert (source.pop(), wanted.pop()) == (END, END)
         found.append((source, wanted))
     return found
@@ -73,7 +73,7 @@ def test_a_batch_holds_the_rows_that_were_asked_for_in_that_order(tmp_path: Path
     corpus = write_corpus(pairs, source, target, tmp_path / "corpus")
     batch = corpus.batch([9, 2, 30])
     assert [source.decode(row.tolist()) for row in batch.source] == [pairs[i].source for i in (9, 2, 30)]
-    assert [target.decode(row.tolist()) for row in batch.wanted] == [pairs[i].target for i in (9, 2, 30)]
+    assert [target.decode(row.tolist()) for row in batch.wanted.values] == [pairs[i].target for i in (9, 2, 30)]
 
 
 def test_a_corpus_of_several_chunks_is_whole(tmp_path: Path) -> None:

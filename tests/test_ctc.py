@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 
 from commands import Weft
 from weft.cli.main import app
+from weft.core.emissions import Choice
 from weft.core.errors import UserError
-from weft.core.kinds import Batch, Emission, Hypothesis
+from weft.core.kinds import Batch, Hypothesis
 from weft.core.pair import PAD, Pair
 from weft.data import corpus as corpora
 from weft.data.corpus import write_corpus
@@ -197,7 +198,7 @@ def test_the_objective_is_the_sum_over_all_paths(smoothing: float) -> None:
     sources, targets = [[4, 4, 4, 4], [4, 4], [4], []], [[4, 4, 5], [5, 4], [], []]
     batch, symbols = Batch.of(sources, targets), 6
     logits = torch.randn(4, 5, symbols)
-    loss = Ctc(smoothing)(Emission(logits), batch)
+    loss = Ctc(smoothing)(Choice(logits), batch)
     surprise = spread = 0.0
     for row, (source, target) in enumerate(zip(sources, targets)):
         length = len(source) + 1
@@ -212,8 +213,8 @@ def test_the_objective_is_the_sum_over_all_paths(smoothing: float) -> None:
 def test_a_target_that_cannot_be_aligned_adds_nothing(smoothing: float, target: list[int]) -> None:
     torch.manual_seed(1)
     logits = torch.randn(2, 4, 6, requires_grad=True)
-    both = Ctc(smoothing)(Emission(logits), Batch.of([[4, 4, 4], [5]], [[4, 5], target]))
-    alone = Ctc(smoothing)(Emission(logits[:1]), Batch.of([[4, 4, 4]], [[4, 5]]))
+    both = Ctc(smoothing)(Choice(logits), Batch.of([[4, 4, 4], [5]], [[4, 5], target]))
+    alone = Ctc(smoothing)(Choice(logits[:1]), Batch.of([[4, 4, 4]], [[4, 5]]))
     assert float(both.total.detach()) == pytest.approx(float(alone.total.detach()))
     assert (int(both.count), int(alone.count)) == (3, 3)
     both.total.backward()
@@ -398,7 +399,7 @@ def test_alignable_is_what_the_objective_can_lay_out() -> None:
     for source, target in product([[], [4], [4, 4], [4, 4, 4]], [[], [4], [4, 4], [4, 5], [4, 4, 4], [4, 5, 5]]):
         frames = enumeration(some_frames(1, len(source) + 1, 6))
         assert (tuple(target) in frames) is fits(source, target)
-        counted = Ctc()(Emission(torch.randn(1, len(source) + 1, 6)), Batch.of([source], [target])).count
+        counted = Ctc()(Choice(torch.randn(1, len(source) + 1, 6)), Batch.of([source], [target])).count
         assert bool(counted) is fits(source, target)
 
 

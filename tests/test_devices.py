@@ -16,6 +16,7 @@ from torch import Tensor
 
 import weft
 from weft.core import machine
+from weft.core.shapes import Symbols
 from weft.learn import effort, optimise
 from weft.learn.snapshot import random_state, restore_random_state
 from weft.nn.assemble import assemble
@@ -136,7 +137,7 @@ def test_training_is_measured_against_the_device_that_trains(monkeypatch: pytest
     for module in (effort, job):
         monkeypatch.setattr(module, "matrix_speed", lambda device: asked.append(device) or speed)
     spec = compose(("flag", {"train": {"budget_seconds": 60.0}})).spec
-    model = assemble(spec, 20, 20)
+    model = assemble(spec, Symbols(20), Symbols(20))
     assert effort.Effort(model.to("meta"), "float32").most == 1e12
     monkeypatch.setattr(job, "pick_device", lambda name: MPS)
     assert job.speed_for(spec) == speed
@@ -147,7 +148,7 @@ def test_training_is_measured_against_the_device_that_trains(monkeypatch: pytest
 def test_adamw_is_fused_where_every_torch_can(device: str, fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[bool] = []
     monkeypatch.setattr(torch.optim, "AdamW", lambda groups, betas, fused: chosen.append(fused))
-    model: Any = assemble(compose(("flag", {})).spec, 20, 20)
+    model: Any = assemble(compose(("flag", {})).spec, Symbols(20), Symbols(20))
     if device == "mps":
 
         class OnMps:

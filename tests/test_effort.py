@@ -8,6 +8,7 @@ import pytest
 
 from weft.api import Run
 from weft.core.kinds import Batch
+from weft.core.shapes import Symbols
 from weft.learn.effort import Effort, limits, share_of_speed
 from weft.learn.progress import Progress
 from weft.nn.assemble import assemble
@@ -19,7 +20,7 @@ BATCH = Batch.of([[4, 5, 6]], [[4, 5]])  # 4 symbols and 3, the ends counted
 
 
 def effort(tree: Layer, symbols: int) -> Effort:
-    return Effort(assemble(compose(("flag", tree)).spec, symbols, symbols), "float32")
+    return Effort(assemble(compose(("flag", tree)).spec, Symbols(symbols), Symbols(symbols)), "float32")
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -23,8 +23,9 @@ from test_search import CPU, END, FIRST, START, TEXT, Table, found, plan
 from variants import layer, transformer
 from weft.api import Run
 from weft.core.errors import UserError
-from weft.core.kinds import Batch, padded
+from weft.core.kinds import Batch, Column
 from weft.core.pair import Pair
+from weft.core.shapes import Symbols
 from weft.nn.assemble import assemble
 from weft.runs.report import Quiet
 from weft.search.beam import beam
@@ -71,10 +72,9 @@ def test_scores_are_the_logarithm_of_the_mean_probability(kind: str, models: int
 def test_a_wide_beam_is_the_enumeration_of_the_mean() -> None:
     tables, limit = [Table(1), Table(2)], 2
     for source in sources(5):
-        read, mask = padded(source, after=END)
-        ours = beam(
-            Ensemble(tables), read[None], mask[None], torch.tensor([limit]), Rules(first_symbol=FIRST), 100, 1.0
-        )[0]
+        read = Column.of_ids(source)
+        both = Column(read.values[None], read.mask[None])
+        ours = beam(Ensemble(tables), both, torch.tensor([limit]), Rules(first_symbol=FIRST), 100, 1.0)[0]
         outputs = [ids for length in range(limit + 1) for ids in product(TEXT, repeat=length)]
         ranks = {ids: sum(token_scores(tables, source, ids)) / (len(ids) + 1) for ids in outputs}
         assert [h.ids for h in ours] == sorted(outputs, key=lambda ids, r=ranks: -r[ids])
@@ -113,7 +113,8 @@ FAMILIES: dict[str, Layer] = {
 
 def real_model(name: str, source_symbols: int) -> Any:
     torch.manual_seed(len(name))
-    model = assemble(compose(("flag", FAMILIES[name])).spec, source_symbols, 14, [5] * source_symbols).eval()
+    spec, copies = compose(("flag", FAMILIES[name])).spec, [5] * source_symbols
+    model = assemble(spec, Symbols(source_symbols), Symbols(14), copies=copies).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)

@@ -10,7 +10,8 @@ import torch
 
 from commands import Weft, refused
 from weft.api import Run
-from weft.core.kinds import Batch, Emission
+from weft.core.emissions import Choice
+from weft.core.kinds import Batch
 from weft.core.pair import Pair
 from weft.learn.objectives import ctc_log_probs
 from weft.score.metrics import table_of
@@ -114,7 +115,7 @@ def test_the_log_probability_of_a_target_by_ctc_is_the_sum_over_its_alignments()
     logits = torch.randn(3, 6, 9, generator=generator)
     targets = [[5, 6, 6], [], [5, 5, 5, 5]]
     batch = Batch.of([[4] * 5, [4] * 5, [4] * 2], targets)
-    logs = ctc_log_probs(Emission(logits), batch)
+    logs = ctc_log_probs(Choice(logits), batch)
     for row, (target, length) in enumerate(zip(targets, (6, 6, 3))):
         frames = torch.log_softmax(logits[row, :length], -1).double().numpy()
         assert float(logs[row]) == pytest.approx(scored(frames, tuple(target)).log_prob, abs=1e-4)

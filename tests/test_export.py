@@ -17,6 +17,7 @@ from conftest import made_up_pairs
 from weft.api import Run
 from weft.core.errors import UserError
 from weft.core.pair import END, Pair
+from weft.core.shapes import Symbols
 from weft.data.text.tokens import learn
 from weft.export import ctranslate2 as exporting
 from weft.nn.assemble import assemble
@@ -40,7 +41,7 @@ def predictor(**settings: Any) -> Predictor:
     words = [source for source, _ in made_up_pairs()]
     source, target = learn("characters", 0, words), learn("characters", 0, words)
     torch.manual_seed(4)
-    model = assemble(spec, len(source), len(target))
+    model = assemble(spec, Symbols(len(source)), Symbols(len(target)))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)

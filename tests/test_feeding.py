@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from torch import Tensor
 
 from test_resume import write_pairs
 from variants import layer, transformer
-from weft.core.kinds import Batch
+from weft.core.emissions import Choice
+from weft.core.kinds import Batch, Column
 from weft.core.pair import END, PAD, START, UNKNOWN
+from weft.core.shapes import Symbols
 from weft.learn.feeding import SCHEDULES, Feeding
 from weft.nn.assemble import assemble
 from weft.runs.report import Quiet
@@ -85,13 +87,13 @@ class Parrot:
 
     says: int = 4
 
-    def begin(self, source: Tensor, mask: Tensor) -> None:
+    def begin(self, source: Column, context: Column | None = None) -> None:
         return None
 
-    def advance(self, y: Tensor, state: None) -> tuple[Tensor, None]:
-        log_probs = torch.full((len(y), SYMBOLS), -9.0)
-        log_probs[:, self.says] = 0.0
-        return log_probs, None
+    def emit(self, y: Tensor, state: None) -> tuple[Choice, None]:
+        logits = torch.full((len(y), 1, SYMBOLS), -9.0)
+        logits[..., self.says] = 0.0
+        return Choice(logits), None
 
 
 def wide_batch(rows: int = 200, length: int = 20) -> Batch:
@@ -105,10 +107,10 @@ def test_each_symbol_has_a_coin_of_its_own(share: float) -> None:
     torch.manual_seed(1)
     batch = wide_batch()
     fed = Feeding("scheduled")(Parrot(), batch, share)
-    own = (fed.given == 4)[:, 1:]
-    real = batch.target_mask[:, 1:]
-    right = fed.given[:, 1:][~own & real]
-    assert torch.equal(right, batch.given[:, 1:][~own & real])
+    own = (fed.given.values == 4)[:, 1:]
+    real = batch.wanted.mask[:, 1:]
+    right = fed.given.values[:, 1:][~own & real]
+    assert torch.equal(right, batch.given.values[:, 1:][~own & real])
     spread = math.sqrt(share * (1 - share) / int(real.sum()))
     assert abs(float(own[real].double().mean()) - share) < 4 * spread
     per_row, per_place = own.double().mean(1), own[:, :17].double().mean(0)
@@ -121,11 +123,11 @@ def test_each_symbol_has_a_coin_of_its_own(share: float) -> None:
 def test_only_what_is_read_changes_and_padding_and_start_stay(feeding: Feeding) -> None:
     batch = wide_batch()
     fed = feeding(Parrot(), batch, 0.9)
-    for name in ("source", "source_mask", "wanted", "target_mask"):
+    for name in ("source", "wanted"):
         assert getattr(fed, name) is getattr(batch, name)
-    assert (fed.given[:, 0] == START).all()
-    assert torch.equal(fed.given == PAD, ~batch.target_mask)
-    assert not torch.equal(fed.given, batch.given)
+    assert (fed.given.values[:, 0] == START).all()
+    assert torch.equal(fed.given.values == PAD, ~batch.wanted.mask)
+    assert not torch.equal(fed.given.values, batch.given.values)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
@@ -138,8 +140,8 @@ def test_a_teacher_leaves_the_batch_as_it_is(share: float) -> None:
 @pytest.mark.parametrize("said", [PAD, START])
 def test_padding_and_start_are_never_fed_back(said: int) -> None:
     fed = Feeding("own")(Parrot(said), wide_batch(), 0.0)
-    assert not (fed.given[:, 1:] == START).any()
-    assert torch.equal(fed.given == PAD, ~fed.target_mask)
+    assert not (fed.given.values[:, 1:] == START).any()
+    assert torch.equal(fed.given.values == PAD, ~fed.wanted.mask)
 
 
 # --- unknown symbols
@@ -150,16 +152,16 @@ def test_hidden_symbols_are_read_as_unknown_and_follow_their_share(share: float)
     torch.manual_seed(1)
     batch = wide_batch()
     fed = Feeding("teacher", token_dropout=share)(Parrot(), batch, 0.5)
-    hidden, real = fed.given == UNKNOWN, batch.target_mask & (batch.given != START)
+    hidden, real = fed.given.values == UNKNOWN, batch.wanted.mask & (batch.given.values != START)
     assert not hidden[~real].any()
-    assert torch.equal(fed.given[~hidden], batch.given[~hidden])
+    assert torch.equal(fed.given.values[~hidden], batch.given.values[~hidden])
     assert abs(float(hidden[real].double().mean()) - share) < 4 * math.sqrt(share * (1 - share) / int(real.sum()))
 
 
 def test_hidden_symbols_and_own_output_go_together() -> None:
     torch.manual_seed(1)
     fed = Feeding("scheduled", token_dropout=0.5)(Parrot(), wide_batch(), 0.5)
-    kinds = {int(k) for k in fed.given[:, 1:].unique()}
+    kinds = {int(k) for k in fed.given.values[:, 1:].unique()}
     assert kinds == {PAD, UNKNOWN, 4, 5, 6}
 
 
@@ -185,7 +187,7 @@ each_family = pytest.mark.parametrize("family", FAMILIES)
 def real_model(family: str, for_end: float = 0.0) -> Any:
     """Random weights whose outputs depend on what was read, and that like END more or less."""
     torch.manual_seed(3)
-    model = assemble(compose(("flag", FAMILIES[family])).spec, SYMBOLS, SYMBOLS).eval()
+    model = assemble(compose(("flag", FAMILIES[family])).spec, Symbols(SYMBOLS), Symbols(SYMBOLS)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)
@@ -201,7 +203,7 @@ def some_batch() -> Batch:
 
 def best_after(model: Any, batch: Batch, given: Tensor) -> Tensor:
     """The best symbol after each place when `given` is read all at once (B, T)."""
-    read = Batch(batch.source, batch.source_mask, given, batch.wanted, batch.target_mask)
+    read = replace(batch, given=Column(given, batch.given.mask))
     log_probs = model(read).log_probs.detach()
     log_probs[..., [PAD, START]] = -math.inf
     return log_probs.argmax(-1)
@@ -211,9 +213,9 @@ def best_after(model: Any, batch: Batch, given: Tensor) -> Tensor:
 @pytest.mark.parametrize("for_end", [0.0, 2.0])
 def test_what_is_read_is_what_the_model_says_after_having_read_it(family: str, for_end: float) -> None:
     model, batch = real_model(family, for_end), some_batch()
-    given = Feeding("own")(model, batch, 0.5).given
+    given = Feeding("own")(model, batch, 0.5).given.values
     said = best_after(model, batch, given)
-    real = batch.target_mask[:, 1:]
+    real = batch.wanted.mask[:, 1:]
     assert torch.equal(given[:, 1:][real], said[:, :-1][real])
 
 
@@ -221,7 +223,7 @@ def test_what_is_read_is_what_the_model_says_after_having_read_it(family: str, f
 def test_reading_goes_on_after_an_end_in_the_middle(family: str) -> None:
     ended = 0
     for for_end in (0.0, 3.0, 12.0):
-        given = Feeding("own")(real_model(family, for_end), some_batch(), 0.5).given[0].tolist()
+        given = Feeding("own")(real_model(family, for_end), some_batch(), 0.5).given.values[0].tolist()
         ended += END in given[:-1]
         assert PAD not in given
     assert ended
@@ -230,11 +232,11 @@ def test_reading_goes_on_after_an_end_in_the_middle(family: str) -> None:
 @each_family
 def test_what_is_read_is_greedy_search_up_to_its_end(family: str) -> None:
     batch, compared = some_batch(), 0
-    sources = [row[mask][:-1].tolist() for row, mask in zip(batch.source, batch.source_mask)]
+    sources = [row[mask][:-1].tolist() for row, mask in zip(batch.source.values, batch.source.mask)]
     for for_end in (-20.0, -1.0, 0.0, 1.0):
         model = real_model(family, for_end)
         found = decode(model, sources, SearchPlan("greedy", max_extra=20), torch.device("cpu"))
-        for row, (best,) in zip(Feeding("own")(model, batch, 0.5).given.tolist(), found):
+        for row, (best,) in zip(Feeding("own")(model, batch, 0.5).given.values.tolist(), found):
             read = [s for s in row[1:] if s != PAD]
             read = read[: read.index(END)] if END in read else read
             assert read == list(best.ids[: len(read)])
@@ -247,10 +249,10 @@ def test_a_place_that_reads_the_right_symbol_decides_what_comes_after_it(family:
     """Half and half: each own symbol is the best one after the mixture before it."""
     model, batch = real_model(family), some_batch()
     torch.manual_seed(5)
-    given = Feeding("scheduled")(model, batch, 0.5).given
+    given = Feeding("scheduled")(model, batch, 0.5).given.values
     said = best_after(model, batch, given)
-    real = batch.target_mask[:, 1:]
-    own, right = given[:, 1:] == said[:, :-1], given[:, 1:] == batch.given[:, 1:]
+    real = batch.wanted.mask[:, 1:]
+    own, right = given[:, 1:] == said[:, :-1], given[:, 1:] == batch.given.values[:, 1:]
     assert (own | right)[real].all()
     assert (own & ~right)[real].any()
     assert (right & ~own)[real].any()
@@ -260,7 +262,7 @@ def test_a_place_that_reads_the_right_symbol_decides_what_comes_after_it(family:
 def test_feeding_leaves_no_gradient_and_no_trace_in_the_model(family: str) -> None:
     model, batch = real_model(family).train(), some_batch()
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    given = Feeding("own")(model, batch, 0.5).given
+    given = Feeding("own")(model, batch, 0.5).given.values
     assert not given.requires_grad
     assert model.training
     assert all(p.grad is None for p in model.parameters())
@@ -275,7 +277,7 @@ def test_noise_is_on_what_the_decoder_reads_and_in_training_only(kind: str) -> N
     part = transformer() if kind == "transformer" else {"kind": "recurrent", "width": 16}
     tree = layer(encoder=part, decoder=part, embed__positions="sinusoid", feeding__noise=0.5, train={"dropout": 0.0})
     torch.manual_seed(1)
-    model: Any = assemble(compose(("flag", tree)).spec, SYMBOLS, SYMBOLS)
+    model: Any = assemble(compose(("flag", tree)).spec, Symbols(SYMBOLS), Symbols(SYMBOLS))
     ids = torch.full((400, 5), 7)
     plain = model.decoder.eval().embed(ids)
     assert torch.equal(plain, model.decoder.embed(ids))

@@ -20,6 +20,7 @@ from byhand import shaken as shaken_in_double
 from weft.core import native
 from weft.core.kinds import Batch
 from weft.core.pair import END
+from weft.core.shapes import Symbols
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
 from weft.nn import fused
@@ -84,7 +85,7 @@ def model_of(**settings: Any) -> nn.Module:
     for key, value in {**size, **{name.replace("__", "."): value for name, value in settings.items()}}.items():
         put(tree, key, value)
     torch.manual_seed(5)
-    return shaken(assemble(compose(("flag", tree)).spec, 14, 14))
+    return shaken(assemble(compose(("flag", tree)).spec, Symbols(14), Symbols(14)))
 
 
 def batch(lengths: list[tuple[int, int]]) -> Batch:
@@ -166,7 +167,7 @@ def test_it_computes_in_float32_under_autocast() -> None:
     model, given = model_of(), batch([(1, 4), (6, 1), (3, 7)])
     with torch.autocast("cpu", torch.bfloat16):
         assert fused.available(torch.zeros(1, dtype=torch.bfloat16))
-        state = model.decoder.start(model.bridge(model.encoder(given.source, given.source_mask)))
+        state = model.decoder.start(model.bridge(model.encoder(given.source.values, given.source.mask)))
         assert (
             model.decoder.stack.sequence(torch.randn(3, 2, 18, dtype=torch.bfloat16), state.layers).dtype
             == torch.float32

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck
 
 from byhand import lengths_to_mask, shaken
-from weft.core.kinds import Batch, Emission, Memory
+from weft.core.emissions import Choice
+from weft.core.kinds import Batch, Memory
 from weft.core.pair import END
 from weft.learn.objectives import OBJECTIVES
 from weft.nn import embed as embedding
@@ -208,17 +209,17 @@ def test_the_heads_that_write(kind: type[Tokens]) -> None:
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_an_objective(kind: str, smoothing: float) -> None:
     batch = Batch.of([[4, 5, 6, 4], [4, 5], [4]], [[5, 5], [6], []])
-    length = batch.source.shape[1] if kind == "ctc" else batch.wanted.shape[1]
+    length = batch.source.values.shape[1] if kind == "ctc" else batch.wanted.values.shape[1]
     logits = free(3, length, 7)
-    check(lambda: OBJECTIVES[kind](smoothing)(Emission(logits), batch).total, nn.Identity(), logits)
+    check(lambda: OBJECTIVES[kind](smoothing)(Choice(logits), batch).total, nn.Identity(), logits)
 
 
 @pytest.mark.parametrize("kind", OBJECTIVES)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_no_gradient_comes_from_places_that_are_not_real(kind: str, smoothing: float) -> None:
     batch = Batch.of([[4, 5, 6, 4], [4, 5], [4]], [[5, 5], [6], []])
-    mask = batch.source_mask if kind == "ctc" else batch.target_mask
+    mask = batch.source.mask if kind == "ctc" else batch.wanted.mask
     logits = free(*mask.shape, 7)
-    OBJECTIVES[kind](smoothing)(Emission(logits), batch).total.backward()
+    OBJECTIVES[kind](smoothing)(Choice(logits), batch).total.backward()
     assert not logits.grad[~mask].any()
     assert logits.grad[mask].abs().amax(-1).gt(0).all()

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from byhand import lengths_to_mask, same, shaken
-from weft.core.kinds import Batch, Emission
+from weft.core.emissions import Choice
+from weft.core.kinds import Batch, Column
 from weft.core.masks import last_real, reverse_real
 from weft.core.pair import PAD
+from weft.core.shapes import Symbols
 from weft.learn.objectives import Ctc
 from weft.nn.assemble import assemble
 from weft.nn.cells import Gru, Recurrence
@@ -65,7 +67,7 @@ def model_with(variational: bool, feed: bool, layers: int = 2) -> Any:
     part = {"kind": "recurrent", "cell": "gru", "width": 12, "layers": layers, "variational": variational}
     decoder = {**part, "attention": {"feed": feed}}
     tree = {"embed": {"width": 12}, "encoder": part, "decoder": decoder, "train": {"dropout": 0.5}}
-    return assemble(compose(("flag", tree)).spec, 9, 9).train()
+    return assemble(compose(("flag", tree)).spec, Symbols(9), Symbols(9)).train()
 
 
 class Watched:
@@ -87,9 +89,9 @@ class Watched:
 
 
 def take_steps(model: Any) -> list[Tensor]:
-    state = model.begin(BATCH.source, BATCH.source_mask)
+    state = model.begin(BATCH.source)
     said = []
-    for y in BATCH.given.unbind(1):
+    for y in BATCH.given.values.unbind(1):
         log_probs, state = model.advance(y, state)
         said.append(log_probs)
     return said
@@ -220,6 +222,6 @@ def test_ctc_is_summed_over_real_positions_around_holes(smoothing: float) -> Non
     compact = torch.zeros_like(logits)
     for row, real in enumerate(HOLES):
         compact[row, : int(real.sum())] = logits[row, real]
-    with_holes = replace(batch, source_mask=HOLES)
-    ours, wanted = Ctc(smoothing)(Emission(logits), with_holes), Ctc(smoothing)(Emission(compact), batch)
+    with_holes = replace(batch, source=Column(batch.source.values, HOLES))
+    ours, wanted = Ctc(smoothing)(Choice(logits), with_holes), Ctc(smoothing)(Choice(compact), batch)
     torch.testing.assert_close((ours.total, ours.count), (wanted.total, wanted.count))

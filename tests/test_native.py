@@ -20,13 +20,15 @@ from torch import Tensor, nn
 
 import weft
 from weft.core import native
-from weft.core.kinds import Batch, Emission, Memory
+from weft.core.emissions import Choice
+from weft.core.kinds import Batch, Memory
 from weft.core.native import library
 from weft.core.native.decoding import Block, Blocks, Norm, Panels, StepInputs
 from weft.core.native.door import address, optional, output
 from weft.core.native.recurrence import Problem
 from weft.core.native.source import FOLDER, fingerprint
 from weft.core.pair import PAD
+from weft.core.shapes import Symbols
 from weft.learn.objectives import CrossEntropy
 from weft.nn import fused
 from weft.nn.assemble import CELLS, assemble
@@ -135,10 +137,10 @@ def test_a_class_id_beyond_the_vocabulary_is_an_index_error_as_in_torch(
     wrong: int, format: torch.dtype, threads: int
 ) -> None:
     batch = Batch.of([[5, 6]] * 3000, [[4, 5]] * 3000)
-    batch.wanted[2000, 1] = wrong
+    batch.wanted.values[2000, 1] = wrong
     for logits in (torch.randn(3000, 3, 7), torch.randn(3000, 3, 7, requires_grad=True)):  # torch, and compiled
         with pytest.raises(IndexError, match=f"Target {wrong} is out of bounds"):
-            CrossEntropy(0.1)(Emission(logits.to(format)), batch)
+            CrossEntropy(0.1)(Choice(logits.to(format)), batch)
 
 
 @compiled
@@ -210,7 +212,7 @@ def model_of(settings: dict[str, Any]) -> Any:
     for key, value in {"train.dropout": 0.0, **settings}.items():
         put(tree, key, value)
     torch.manual_seed(5)
-    model = assemble(compose(("flag", tree)).spec, 14, 14)
+    model = assemble(compose(("flag", tree)).spec, Symbols(14), Symbols(14))
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5)
     return model
@@ -230,7 +232,7 @@ def test_holes_in_the_mask_are_not_attended_to(score: str, located: bool, monkey
 
     def decoded() -> list[Tensor]:
         memory = Memory(states, MASK, (states[:, 0],), batch.source)
-        out = model.decoder.unroll(batch.given, model.decoder.start(memory))
+        out = model.decoder.unroll(batch.given.values, model.decoder.start(memory))
         used = [p for name, p in model.decoder.named_parameters()]
         return [out, *torch.autograd.grad(out.square().sum(), [states, *used])]
 

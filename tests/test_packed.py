@@ -8,6 +8,7 @@ from torch import nn
 
 from weft.core import native
 from weft.core.kinds import Batch
+from weft.core.shapes import Symbols
 from weft.nn import packed
 from weft.nn.assemble import assemble
 from weft.settings import compose
@@ -20,7 +21,7 @@ needs = pytest.mark.skipif(native.decoding() is None, reason="nothing was compil
 def model() -> nn.Module:
     torch.manual_seed(1)
     tree = {"encoder": PART, "decoder": PART, "embed": {"positions": "rotary"}}
-    return assemble(compose(("flag", tree)).spec, SYMBOLS, SYMBOLS).eval()
+    return assemble(compose(("flag", tree)).spec, Symbols(SYMBOLS), Symbols(SYMBOLS)).eval()
 
 
 def batch(rows: int) -> Batch:
@@ -88,7 +89,7 @@ def test_what_panels_do_not_support_runs_in_plain_torch() -> None:
 
 
 def test_small_matrices_are_not_packed_nor_any_without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = assemble(compose(("flag", {})).spec, 20, 20)
+    small = assemble(compose(("flag", {})).spec, Symbols(20), Symbols(20))
     packed.pack(small)
     assert not isinstance(small.head.product, packed.Packed)
     monkeypatch.setattr(native, "decoding", lambda: None)

@@ -19,10 +19,12 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from byhand import JOINED, PROJECTED, SCORED, WEIGHED, Vector, array, attended, lengths_to_mask
 from byhand import same as exactly
 from byhand import shaken as shaken_in_double
-from weft.core.kinds import Batch, Emission, Memory
+from weft.core.emissions import Choice
+from weft.core.kinds import Batch, Memory
 from weft.core.lines import Lines
 from weft.core.masks import causal
 from weft.core.pair import PAD, UNKNOWN
+from weft.core.shapes import Symbols
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
 from weft.nn import embed as embedding
@@ -496,9 +498,10 @@ def test_a_block_of_the_decoder_equals_torchs(norm: str) -> None:
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_the_last_norm_stands_where_the_blocks_leave_their_sum_as_it_is(norm: str) -> None:
     part = {"kind": "transformer", "width": 8, "layers": 2, "heads": 2, "inner": 12, "norm": norm}
-    model = assemble(compose(("flag", {"embed": {"width": 8}, "encoder": part, "decoder": part})).spec, 9, 9).eval()
+    spec = compose(("flag", {"embed": {"width": 8}, "encoder": part, "decoder": part})).spec
+    model = assemble(spec, Symbols(9), Symbols(9)).eval()
     batch = Batch.of([[5, 6, 7]], [[8, 4]])
-    memory = model.encoder(batch.source, batch.source_mask)
+    memory = model.encoder(batch.source.values, batch.source.mask)
     for states in (memory.states, model.decode(batch)[0]):
         same(states.mean(-1), torch.zeros(states.shape[:2]))
         same(states.var(-1, unbiased=False), torch.ones(states.shape[:2]), within=1e-3)
@@ -512,7 +515,7 @@ def decoded_by_hand(
 ) -> list[Vector]:
     """sₜ = cell([yₜ; summary; c], sₜ₋₁), oₜ = join(sₜ, cₜ), one symbol after the other, for one line."""
     batch = Batch.of([source], [[]])
-    memory = model.bridge(model.encoder(batch.source, batch.source_mask))
+    memory = model.bridge(model.encoder(batch.source.values, batch.source.mask))
     decoder, states = model.decoder, list(array(memory.states[0]))
     state, summary = memory.final[0][0].detach(), array(memory.final[-1][0])
     context, outs = np.zeros(len(states[0])), []
@@ -539,12 +542,12 @@ def test_a_recurrent_decoder_is_its_equations(query: str, feed: bool, join: str)
     look = {"query": query, "feed": feed, "join": join}
     part = {"cell": "gru", "width": 6}
     tree = {"embed": {"width": 5}, "encoder": part, "decoder": {**part, "attention": look}, "bridge": {"give": "every"}}
-    model = shaken_in_double(assemble(compose(("flag", tree)).spec, 9, 9)).eval()
+    model = shaken_in_double(assemble(compose(("flag", tree)).spec, Symbols(9), Symbols(9))).eval()
     sources, targets = [[5, 6, 7], [8]], [[4, 5], [7, 7]]
     batch = Batch.of(sources, targets)
     out, _ = model.decode(batch)
     for row in range(2):
-        wanted = decoded_by_hand(model, query == "before", feed, join, sources[row], batch.given[row].tolist())
+        wanted = decoded_by_hand(model, query == "before", feed, join, sources[row], batch.given.values[row].tolist())
         exactly(out[row], np.stack(wanted))
 
 
@@ -636,7 +639,7 @@ def test_symbols_that_look_alike_are_not_copied_for_one_another() -> None:
 def test_label_smoothing_is_torchs_formula_summed_over_real_places(smoothing: float) -> None:
     batch = Batch.of([[4], [4]], [[5, 6, 4], [7]])
     logits = torch.randn(2, 4, 8)
-    loss = CrossEntropy(smoothing)(Emission(logits), batch)
+    loss = CrossEntropy(smoothing)(Choice(logits), batch)
     wanted = 0.0
     for row, ids in enumerate([[5, 6, 4, 3], [7, 3]]):
         for place, symbol in enumerate(ids):

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from weft.core import native
-from weft.core.kinds import Batch, Emission
+from weft.core.emissions import Choice
+from weft.core.kinds import Batch
 from weft.core.pair import PAD
 from weft.learn.objectives import CrossEntropy
 from weft.nn.dropout import Dropout
@@ -29,7 +30,7 @@ def batch_of(rows: int, longest: int, symbols: int) -> Batch:
 
 
 def torchs_loss(logits: Tensor, batch: Batch, smoothing: float) -> Tensor:
-    flat, wanted = logits.flatten(0, 1).float(), batch.wanted.flatten()
+    flat, wanted = logits.flatten(0, 1).float(), batch.wanted.values.flatten()
     return cross_entropy(flat, wanted, ignore_index=PAD, reduction="sum", label_smoothing=smoothing)
 
 
@@ -41,13 +42,13 @@ def test_cross_entropy_and_its_gradient_equal_torchs(
 ) -> None:
     batch = batch_of(rows, longest, symbols)
     torch.manual_seed(1)
-    logits = (spread * torch.randn(*batch.wanted.shape, symbols)).to(format).requires_grad_()
-    ours, wanted = CrossEntropy(smoothing)(Emission(logits), batch).total, torchs_loss(logits, batch, smoothing)
+    logits = (spread * torch.randn(*batch.wanted.values.shape, symbols)).to(format).requires_grad_()
+    ours, wanted = CrossEntropy(smoothing)(Choice(logits), batch).total, torchs_loss(logits, batch, smoothing)
     torch.testing.assert_close(ours, wanted, rtol=1e-5, atol=1e-4)
     (of_ours,), (of_wanted,) = (torch.autograd.grad(loss / 3, logits) for loss in (ours, wanted))
     coarse = format == torch.bfloat16
     torch.testing.assert_close(of_ours, of_wanted, rtol=0.02 if coarse else 1e-4, atol=2e-3 if coarse else 1e-6)
-    assert not of_ours[~batch.target_mask].any()
+    assert not of_ours[~batch.wanted.mask].any()
 
 
 @each_format

@@ -12,6 +12,7 @@ import torch
 
 from variants import CTC, STEPPING, sample
 from weft.core.kinds import Batch
+from weft.core.shapes import Symbols
 from weft.learn.objectives import OBJECTIVES
 from weft.nn.assemble import CELLS, assemble
 from weft.runs.report import Quiet
@@ -25,7 +26,7 @@ BATCH = Batch.of([[4, 5, 6, 7], [8]], [[4, 5], [9]])
 def test_half_precision_gives_the_loss_of_whole_precision_nearly_and_finite_gradients(name: str) -> None:
     torch.manual_seed(1)
     spec = compose(("flag", VARIANTS[name])).spec
-    model: Any = assemble(spec, 14, 14).eval()
+    model: Any = assemble(spec, Symbols(14), Symbols(14)).eval()
     objective = OBJECTIVES[spec.objective.kind]()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         emission = model(BATCH)

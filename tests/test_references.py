@@ -41,7 +41,7 @@ def targets(corpus: Corpus, epoch: int, seed: int = 1, batch_tokens: int = 100) 
     learned: dict[str, list[str]] = {}
     for rows in corpus.epoch(epoch, batch_tokens, seed):
         batch = corpus.batch(rows)
-        for source, target in zip(batch.source.tolist(), batch.wanted.tolist()):
+        for source, target in zip(batch.source.values.tolist(), batch.wanted.values.tolist()):
             learned.setdefault(tokens.decode(source), []).append(tokens.decode(target))
     return learned
 

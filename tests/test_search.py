@@ -17,8 +17,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.core.kinds import Hypothesis, padded
+from weft.core.kinds import Column, Hypothesis
 from weft.core.pair import END, PAD, START
+from weft.core.shapes import Symbols
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS, assemble
 from weft.search.beam import beam
 from weft.search.decode import SearchPlan, decode
@@ -62,8 +63,8 @@ class Table:
             self.cache[key] = torch.log_softmax(logits, -1)
         return self.cache[key]
 
-    def begin(self, source: Tensor, mask: Tensor) -> Prefix:
-        read = tuple(tuple(row[real].tolist()) for row, real in zip(source, mask))
+    def begin(self, source: Column, context: Column | None = None) -> Prefix:
+        read = tuple(tuple(row[real].tolist()) for row, real in zip(source.values, source.mask))
         return Prefix(read, ((),) * len(read))
 
     def advance(self, y: Tensor, state: Prefix) -> tuple[Tensor, Prefix]:
@@ -116,8 +117,8 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_wide_beam_is_full_enumeration(seed: int, alpha: float) -> None:
     model, source, limit = Table(seed), sources(1, seed)[0], 3
-    read, mask = padded([source], after=END)
-    (ours,) = beam(model, read, mask, torch.tensor([limit]), Rules(first_symbol=FIRST), 200, alpha)
+    read = Column.of_ids([source])
+    (ours,) = beam(model, read, torch.tensor([limit]), Rules(first_symbol=FIRST), 200, alpha)
     wanted = enumeration(model, source, limit, alpha)
     assert [h.ids for h in ours] == [ids for _, ids in wanted]
     assert [h.score for h in ours] == pytest.approx([rank for rank, _ in wanted], abs=1e-5)
@@ -164,29 +165,29 @@ class Sure(Table):
 @pytest.mark.parametrize("width", [1, 2, 5, 20])
 def test_a_beam_does_not_end_while_a_better_output_is_still_open(width: int) -> None:
     lines = [[6, 7, 5, 5, 6, 7, 7, 5, 6, 5, 7, 6], [5], [7, 7, 6, 5, 6, 6]]
-    read, mask = padded(lines, after=END)
-    ours = beam(Sure(1), read, mask, torch.tensor([30] * 3), Rules(first_symbol=FIRST), width)
+    read = Column.of_ids(lines)
+    ours = beam(Sure(1), read, torch.tensor([30] * 3), Rules(first_symbol=FIRST), width)
     assert [list(each[0].ids) for each in ours] == lines
 
 
 def test_the_more_outputs_are_wanted_the_longer_a_beam_looks_for_them() -> None:
-    read, mask = padded(sources(20, longest=4), after=END)
+    read = Column.of_ids(sources(20, longest=4))
     limits, rules = torch.tensor([12] * 20), Rules(first_symbol=FIRST)
-    few, all_five = (beam(Table(5), read, mask, limits, rules, 5, wanted=n) for n in (1, 5))
+    few, all_five = (beam(Table(5), read, limits, rules, 5, wanted=n) for n in (1, 5))
     assert sum(each[-1].score for each in few) < sum(each[-1].score for each in all_five)
 
 
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_a_line_is_done_when_its_beam_is_full_of_finished_outputs_and_none_that_is_open_is_better(width: int) -> None:
-    model, (read, mask) = Counting(5, for_end=4.0), padded(sources(6, longest=4), after=END)
-    ours = beam(model, read, mask, torch.tensor([30] * 6), Rules(first_symbol=FIRST), width)
+    model, read = Counting(5, for_end=4.0), Column.of_ids(sources(6, longest=4))
+    ours = beam(model, read, torch.tensor([30] * 6), Rules(first_symbol=FIRST), width)
     assert all(len(each) == width for each in ours)
     assert len(model.asked) < 15  # nothing is looked for after that
 
 
 def test_a_beam_asks_once_a_line_for_the_first_symbol() -> None:
-    model, (read, mask) = Counting(5), padded(sources(6), after=END)
-    beam(model, read, mask, torch.tensor([3] * 6), Rules(first_symbol=FIRST), 3)
+    model, read = Counting(5), Column.of_ids(sources(6))
+    beam(model, read, torch.tensor([3] * 6), Rules(first_symbol=FIRST), 3)
     assert model.asked[:2] == [6, 18]
 
 
@@ -474,7 +475,7 @@ def real_model(family: str) -> Any:
         tree[name] = {"width": 32, **tree.get(name, {})}
     tree["head"] = {"tied": False, **tree.get("head", {})}
     torch.manual_seed(3)
-    model = assemble(compose(("flag", tree)).spec, 20, 20).eval()
+    model = assemble(compose(("flag", tree)).spec, Symbols(20), Symbols(20)).eval()
     with torch.no_grad():
         model.head.weight.mul_(5.0)
         model.encoder.embed.table.weight.mul_(3.0)
@@ -517,8 +518,8 @@ def test_a_real_models_beam_of_one_is_greedy(family: str) -> None:
 
 def test_greedy_search_leaves_the_limits_it_was_given_as_they_were() -> None:
     limits = torch.tensor([3, 1])
-    read, mask = padded(sources(2), after=END)
-    one_each(Table(1), read, mask, limits, Rules(first_symbol=FIRST))
+    read = Column.of_ids(sources(2))
+    one_each(Table(1), read, limits, Rules(first_symbol=FIRST))
     assert limits.tolist() == [3, 1]
 
 

@@ -13,6 +13,7 @@ from weft.core import native
 from weft.core.kinds import Memory, padded
 from weft.core.native.decoding import Block, Blocks, Norm, Panels, StepInputs
 from weft.core.pair import END
+from weft.core.shapes import Symbols
 from weft.core.trace import trace
 from weft.nn.assemble import POSITIONS, assemble
 from weft.nn.decoders.transformer import TransformerDecoder
@@ -36,7 +37,7 @@ def decoder(positions: str = "sinusoid", norm: str = "pre", **more: Any) -> Tran
     torch.manual_seed(2)
     part = {"kind": "transformer", "width": 24, "layers": 2, "heads": 2, "inner": 40, "norm": norm, **more}
     tree = {"encoder": part, "decoder": part, "embed": {"positions": positions, "width": 24}}
-    model = assemble(compose(("flag", tree)).spec, SYMBOLS, SYMBOLS).eval()
+    model = assemble(compose(("flag", tree)).spec, Symbols(SYMBOLS), Symbols(SYMBOLS)).eval()
     for parameter in model.parameters():  # also what begins at zero
         torch.nn.init.normal_(parameter, std=0.3)
     pack(model)

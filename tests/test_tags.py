@@ -121,14 +121,14 @@ def test_who_reads_the_tag(run: Run) -> None:
         if way == "all at once":
             predictor.model(batch)
         else:
-            state = predictor.model.begin(batch.source, batch.source_mask)
-            for y in batch.given.unbind(1):
+            state = predictor.model.begin(batch.source)
+            for y in batch.given.values.unbind(1):
                 _, state = predictor.model.advance(y, state)
         for hook in hooks:
             hook.remove()
         assert [ids.tolist() for ids in encoded] == [[read]]
         said = torch.cat(decoded, dim=1)[0].tolist()
-        assert said == [first, *batch.given[0, 1:].tolist()]
+        assert said == [first, *batch.given.values[0, 1:].tolist()]
 
 
 def test_the_tag_changes_what_is_written_and_text_alone_is_encoded_alike(run: Run) -> None:

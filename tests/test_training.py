@@ -21,6 +21,7 @@ from weft.cli.summary import scored_pairs
 from weft.core.errors import UserError, WeftError
 from weft.core.kinds import Batch
 from weft.core.pair import END
+from weft.core.shapes import Symbols
 from weft.learn.optimise import adamw, set_rate
 from weft.learn.selection import improves
 from weft.learn.validate import Validator
@@ -249,7 +250,7 @@ def test_the_gradient_is_the_same_whether_the_scores_are_made_in_parts_or_at_onc
 
 
 def test_embeddings_are_trained_at_a_multiple_of_the_rate() -> None:
-    model = assemble(compose(("flag", SMALL)).spec, 9, 8)
+    model = assemble(compose(("flag", SMALL)).spec, Symbols(9), Symbols(8))
     optimiser = adamw(model, 0.01, 8.0)
     set_rate(optimiser, 0.5)
     tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
@@ -264,9 +265,9 @@ def test_a_tied_transformers_outputs_are_turned_before_they_meet_the_embedding()
     turned = {}
     for name, settings in (("tied", {}), ("own", {"head.tied": False})):
         spec = compose(("flag", {**parts, "embed.width": 32, **settings})).spec
-        turned[name] = isinstance(assemble(spec, 9, 8).head.project, torch.nn.Linear)
+        turned[name] = isinstance(assemble(spec, Symbols(9), Symbols(8)).head.project, torch.nn.Linear)
     assert turned == {"tied": True, "own": False}
-    assert isinstance(assemble(compose(("flag", SMALL)).spec, 9, 8).head.project, torch.nn.Identity)
+    assert isinstance(assemble(compose(("flag", SMALL)).spec, Symbols(9), Symbols(8)).head.project, torch.nn.Identity)
 
 
 def test_validation_cuts_what_goes_on_long_after_its_target(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from weft.choose.throughput import BatchShape, Throughput
 from weft.core.kinds import Batch
 from weft.core.machine import Speed
 from weft.core.pair import SPECIALS
+from weft.core.shapes import Symbols
 from weft.learn.effort import FLOPS_PER_WEIGHT, weights
 from weft.learn.objectives import OBJECTIVES
 from weft.learn.optimise import Average, adamw, clip_gradient
@@ -26,7 +27,7 @@ def estimated(speed: Speed) -> Throughput:
 
     def throughput(spec: Spec, shape: BatchShape, threads: int) -> float:
         with torch.device("meta"):
-            reading, writing = weights(assemble(spec, *shape.vocabulary))
+            reading, writing = weights(assemble(spec, *map(Symbols, shape.vocabulary)))
         read = reading * shape.lengths[0] / shape.lengths[1]
         return NUMBERS.matrix_share * _matrix_speed(speed, spec, threads) / (FLOPS_PER_WEIGHT * (read + writing))
 
@@ -52,7 +53,7 @@ def measured(budget_seconds: float, fallback: Throughput) -> Throughput:
 
     def throughput(spec: Spec, shape: BatchShape, threads: int) -> float:
         with torch.device("meta"):
-            if assemble(spec, *shape.vocabulary).parameter_count > NUMBERS.measured_parameters:
+            if assemble(spec, *map(Symbols, shape.vocabulary)).parameter_count > NUMBERS.measured_parameters:
                 return fallback(spec, shape, threads)
         device, threads_before = pick_device(spec.train.device), torch.get_num_threads()
         before = random_state(device)
@@ -68,7 +69,7 @@ def measured(budget_seconds: float, fallback: Throughput) -> Throughput:
 
 def _train_briefly(spec: Spec, shape: BatchShape, seconds: float, device: torch.device) -> float:
     """Train a new model on one random batch for so many seconds; return target tokens per second."""
-    model, batch = assemble(spec, *shape.vocabulary).to(device), _random_batch(spec, shape).to(device)
+    model, batch = assemble(spec, *map(Symbols, shape.vocabulary)).to(device), _random_batch(spec, shape).to(device)
     optimiser, average = (
         adamw(model, spec.train.weight_decay, spec.train.embed_rate),
         Average(model, spec.train.average),

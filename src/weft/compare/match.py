@@ -15,6 +15,7 @@ import torch
 
 from weft.compare.base import SIDES, Layers
 from weft.core.errors import UserError
+from weft.core.shapes import Symbols
 from weft.nn.assemble import assemble
 from weft.settings import flatten
 from weft.spec import Spec
@@ -31,7 +32,7 @@ Count = Callable[[Mapping[str, Any]], int]
 def count_parameters(spec: Spec, vocabulary_sizes: tuple[int, int]) -> int:
     """Return how many parameters the model would have; it is built without storage."""
     with torch.device("meta"):
-        return assemble(spec, *vocabulary_sizes).parameter_count
+        return assemble(spec, *map(Symbols, vocabulary_sizes)).parameter_count
 
 
 def match_widths(layers: Layers, wanted: int, vocabulary_sizes: tuple[int, int]) -> Widths:

@@ -1,60 +1,110 @@
 """The few kinds of value that the stations of Weft hand to each other, and the protocols they speak.
 
-Everything is batch first; masks are True where real; the target is shifted once, in `Batch.of`.
+Everything is batch first; masks are True where real; the target is shifted once, in `Batch.between`.
 """
 
-# B batch · S source length · T target length · D width · V symbols · N hypotheses
+# B batch · S source length · T target length · D width · F features · V symbols · N hypotheses
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from weft.core.noise import Noise
 from weft.core.pair import END, PAD, START, Ids
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Some pairs as padded symbol ids. `given` is what the decoder reads, `wanted` what it should say."""
+class Column:
+    """Padded sequences of one column: symbol ids (B, S), or vectors (B, S, F) in float32."""
 
-    source: Tensor  # (B, S)
-    source_mask: Tensor  # (B, S)
-    given: Tensor  # (B, T): START y₁ … yₙ
-    wanted: Tensor  # (B, T): y₁ … yₙ END
-    target_mask: Tensor  # (B, T)
+    values: Tensor
+    mask: Tensor  # (B, S)
 
     @classmethod
-    def of(cls, sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
-        """Pad, and shift the target: the only place where that is done."""
-        source, source_mask = padded(sources, after=END)
-        wanted, target_mask = padded(targets, after=END)
-        given = torch.cat([torch.full_like(wanted[:, :1], START), wanted[:, :-1]], dim=1)
-        return cls(source, source_mask, given.masked_fill(~target_mask, PAD), wanted, target_mask)
+    def of_ids(cls, rows: Sequence[Ids]) -> Column:
+        """Pad rows of ids, each followed by END."""
+        return cls(*padded(rows, after=END))
+
+    @classmethod
+    def of_labels(cls, rows: Sequence[Ids]) -> Column:
+        """Pad rows of labels' ids, with nothing after them."""
+        return cls(*_stacked([np.asarray(row, dtype=np.int64) for row in rows]))
+
+    @classmethod
+    def of_vectors(cls, rows: Sequence[npt.NDArray[Any]]) -> Column:
+        """Pad rows of vectors (S, F) with zeros."""
+        return cls(*_stacked([np.asarray(row, dtype=np.float32) for row in rows]))
 
     @property
     def size(self) -> int:
-        return self.source.shape[0]
+        """How many rows there are."""
+        return self.mask.shape[0]
+
+    @property
+    def real(self) -> int:
+        """How many real positions there are in all rows."""
+        return int(self.mask.sum())
+
+    @property
+    def device(self) -> torch.device:
+        return self.mask.device
+
+    def to(self, device: torch.device) -> Column:
+        return Column(self.values.to(device), self.mask.to(device))
+
+    def rows(self, chosen: slice | Tensor) -> Column:
+        """Return only some of the rows."""
+        return Column(self.values[chosen], self.mask[chosen])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of data as columns. `given` is what the decoder reads, `wanted` what it should predict."""
+
+    source: Column
+    given: Column  # START y₁ … yₙ; for vectors, zeros y₁ … yₙ₋₁
+    wanted: Column  # y₁ … yₙ END; for vectors, y₁ … yₙ
+    context: Column | None = None
+
+    @classmethod
+    def of(cls, sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
+        """Pad rows of ids, each followed by END, and shift the targets."""
+        return cls.between(Column.of_ids(sources), Column.of_ids(targets))
+
+    @classmethod
+    def between(cls, source: Column, wanted: Column, context: Column | None = None) -> Batch:
+        """Shift the target: the only place where that is done."""
+        values, mask = wanted.values, wanted.mask
+        symbols = values.dim() == 2
+        first = torch.full_like(values[:, :1], START if symbols else 0)
+        given = torch.cat([first, values[:, :-1]], dim=1)
+        hidden = ~mask if symbols else ~mask[..., None]
+        return cls(source, Column(given.masked_fill(hidden, PAD if symbols else 0), mask), wanted, context)
+
+    @property
+    def size(self) -> int:
+        return self.source.size
 
     @property
     def target_tokens(self) -> int:
-        """How many real target symbols there are, END included."""
-        return int(self.target_mask.sum())
+        """How many real target positions there are; of symbols, END included."""
+        return self.wanted.real
 
     def to(self, device: torch.device) -> Batch:
-        return Batch(*(x.to(device) for x in self._tensors))
+        context = None if self.context is None else self.context.to(device)
+        return Batch(self.source.to(device), self.given.to(device), self.wanted.to(device), context)
 
-    def rows(self, some: slice) -> Batch:
-        """Only some of the pairs."""
-        return Batch(*(x[some] for x in self._tensors))
-
-    @property
-    def _tensors(self) -> tuple[Tensor, ...]:
-        return self.source, self.source_mask, self.given, self.wanted, self.target_mask
+    def rows(self, chosen: slice | Tensor) -> Batch:
+        """Return only some of the rows."""
+        context = None if self.context is None else self.context.rows(chosen)
+        return Batch(self.source.rows(chosen), self.given.rows(chosen), self.wanted.rows(chosen), context)
 
 
 def padded(rows: Sequence[Ids], after: int) -> tuple[Tensor, Tensor]:
@@ -65,6 +115,15 @@ def padded(rows: Sequence[Ids], after: int) -> tuple[Tensor, Tensor]:
     ids[places < lengths[:, None]] = np.concatenate(rows)  # in one go: a call for each row takes twenty times as long
     ids[np.arange(len(rows)), lengths] = after
     return torch.from_numpy(ids), torch.from_numpy(places <= lengths[:, None])
+
+
+def _stacked(rows: Sequence[npt.NDArray[Any]]) -> tuple[Tensor, Tensor]:
+    """Rows of equally wide values, padded with zeros (which is PAD), and the mask."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    real = np.arange(int(lengths.max())) < lengths[:, None]
+    values = np.zeros((*real.shape, *rows[0].shape[1:]), dtype=rows[0].dtype)
+    values[real] = np.concatenate(rows)
+    return torch.from_numpy(values), torch.from_numpy(real)
 
 
 @dataclass(frozen=True)
@@ -97,15 +156,24 @@ class State(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Emission:
-    """Unnormalised scores over the target symbols, one row a step."""
+class Emission(Protocol):
+    """What a model predicts at each step, as a distribution. The kinds are in `core/emissions.py`."""
 
-    logits: Tensor  # (…, V)
+    def nll(self, wanted: Column) -> Tensor:
+        """Return −log p of what is wanted at each step (B, T); 0 where it is not real."""
+        ...
 
-    @property
-    def log_probs(self) -> Tensor:
-        return torch.log_softmax(self.logits.float(), dim=-1)
+    def best(self) -> Tensor:
+        """Return what the decoder reads next: ids (B, T) or vectors (B, T, F)."""
+        ...
+
+    def draw(self, noise: Noise) -> Tensor:
+        """Return the same, drawn at random."""
+        ...
+
+    def mean(self, others: Sequence[Self]) -> Self:
+        """Return what several models predict together."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -187,22 +255,32 @@ class Head(Protocol):
 
 
 class Objective(Protocol):
-    def __call__(self, emission: Emission, batch: Batch) -> Loss: ...
+    def __call__(self, emission: Any, batch: Batch) -> Loss: ...
 
 
 @runtime_checkable
 class Aligner(Protocol):
-    """A model that says something at each place of the source, for CTC."""
+    """A model that predicts at each position of the source, for CTC."""
 
-    def frames(self, source: Tensor, mask: Tensor) -> Tensor:
+    def frames(self, source: Column) -> Tensor:
         """Log-probabilities of the symbols, PAD being the blank (B, S, V)."""
+        ...
+
+
+class Emitter(Protocol[S]):
+    """What feeding and roll-outs need: sequences begin from sources and grow by one value at a time."""
+
+    def begin(self, source: Column, context: Column | None = None) -> S: ...
+
+    def emit(self, y: Tensor, state: S) -> tuple[Emission, S]:
+        """From the last values, ids (N,) or vectors (N, F), to the emission of one step (N, 1, …) and the new state."""
         ...
 
 
 class Stepper(Protocol[S]):
     """What a search needs: hypotheses begin from sources and grow by one symbol at a time."""
 
-    def begin(self, source: Tensor, mask: Tensor) -> S: ...
+    def begin(self, source: Column, context: Column | None = None) -> S: ...
 
     def advance(self, y: Tensor, state: S) -> tuple[Tensor, S]:
         """The last symbols (N,) and the state to log-probabilities of the next (N, V) and the new state."""

@@ -6,13 +6,12 @@ Its gradients are collected for its inputs, and then passed down through the res
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from weft.core.kinds import Batch, Emission, Loss
+from weft.core.kinds import Batch, Objective
 from weft.learn.teacher_forced import MOST_SCORES
 from weft.nn.model import Model
 
@@ -20,9 +19,7 @@ from weft.nn.model import Model
 class Backward:
     """Computes the gradients of a model's objective."""
 
-    def __init__(
-        self, model: Model, objective: Callable[[Emission, Batch], Loss], precision: str, device: torch.device
-    ) -> None:
+    def __init__(self, model: Model, objective: Objective, precision: str, device: torch.device) -> None:
         self.model, self.objective = model, objective
         self._half = torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16")
 

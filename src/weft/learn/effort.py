@@ -28,7 +28,7 @@ class Effort:
         self.most = speed.one_core if alone else together * min(1.0, threads / speed.cores)
 
     def operations(self, batch: Batch) -> float:
-        read = self.reading * int(batch.source_mask.sum())
+        read = self.reading * batch.source.real
         return FLOPS_PER_WEIGHT * (read + self.writing * batch.target_tokens)
 
 

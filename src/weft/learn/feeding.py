@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.core.kinds import Batch, Stepper
+from weft.core.kinds import Batch, Column, Emitter
 from weft.core.pair import PAD, START, UNKNOWN
 
 Schedule = Callable[[float], float]
@@ -60,14 +60,14 @@ class Feeding:
             return max(self.least, min(1.0, SCHEDULES[self.schedule](share)))
         return 0.0 if self.kind == "own" else 1.0
 
-    def __call__(self, model: Stepper[Any], batch: Batch, share: float) -> Batch:
-        given, teacher = batch.given, self.teacher_share(share)
+    def __call__(self, model: Emitter[Any], batch: Batch, share: float) -> Batch:
+        given, mask, teacher = batch.given.values, batch.given.mask, self.teacher_share(share)
         if self.token_dropout:
-            hidden = _coins(given, self.token_dropout) & (given != START)
-            given = given.masked_fill(hidden & batch.target_mask, UNKNOWN)
+            hidden = _coins(mask, self.token_dropout) & (given != START)
+            given = given.masked_fill(hidden & mask, UNKNOWN)
         if teacher < 1:
-            given = _own(model, replace(batch, given=given), _coins(given, 1 - teacher))
-        return replace(batch, given=given)
+            given = _own(model, batch, given, _coins(mask, 1 - teacher))
+        return batch if given is batch.given.values else replace(batch, given=Column(given, mask))
 
 
 def _coins(like: Tensor, probability: float) -> Tensor:
@@ -75,17 +75,14 @@ def _coins(like: Tensor, probability: float) -> Tensor:
 
 
 @torch.no_grad()
-def _own(model: Stepper[Any], batch: Batch, own: Tensor) -> Tensor:
-    """Return `given` with the model's own best token of the step before wherever `own` is True; START stays."""
-    state, y, read = model.begin(batch.source, batch.source_mask), batch.given[:, 0], [batch.given[:, 0]]
-    for step in range(1, batch.given.shape[1]):
-        log_probs, state = model.advance(y, state)
-        y = torch.where(own[:, step], _best(log_probs), batch.given[:, step])
+def _own(model: Emitter[Any], batch: Batch, given: Tensor, own: Tensor) -> Tensor:
+    """Return `given` with the model's own best output of the step before wherever `own` is True; the first stays."""
+    state, y, read = model.begin(batch.source, batch.context), given[:, 0], [given[:, 0]]
+    hidden = ~batch.given.mask
+    if given.dim() > 2:  # vectors, not ids
+        own, hidden = own[..., None], hidden[..., None]
+    for step in range(1, given.shape[1]):
+        emission, state = model.emit(y, state)
+        y = torch.where(own[:, step], emission.best()[:, 0].to(given.dtype), given[:, step])
         read.append(y)
-    return torch.stack(read, dim=1).masked_fill(~batch.target_mask, PAD)
-
-
-def _best(log_probs: Tensor) -> Tensor:
-    """Return the most probable token; PAD and START are never written, even by an untrained model."""
-    never = torch.tensor([PAD, START], device=log_probs.device)
-    return log_probs.index_fill(-1, never, -math.inf).argmax(-1)
+    return torch.stack(read, dim=1).masked_fill(hidden, PAD)

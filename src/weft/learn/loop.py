@@ -213,7 +213,7 @@ class Trainer:
             operations = self.effort.operations(batch)
             self.progress.window.operations += operations
             self.progress.operations += operations
-        tokens = batch.target_mask.sum() if batch is not None else torch.zeros((), device=self.world.device).long()
+        tokens = batch.wanted.mask.sum() if batch is not None else torch.zeros((), device=self.world.device).long()
         count = self.world.sum(tokens.clone())
         total = torch.zeros((), device=self.world.device)
         if batch is not None:

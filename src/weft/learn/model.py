@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core.shapes import Symbols
 from weft.data.text.tokens import Tokeniser
 from weft.nn.assemble import assemble
 from weft.nn.heads import copied_as
@@ -14,4 +15,5 @@ from weft.spec import Spec
 def model_of(spec: Spec, source: Tokeniser, target: Tokeniser) -> Seq2Seq[Any] | Aligned:
     """Freshly initialised from torch's random state."""
     apart = spec.head.kind == "copy" and not spec.embed.shared
-    return assemble(spec, len(source), len(target), copied_as(source.names, target.names) if apart else None)
+    shapes = Symbols(len(source)), Symbols(len(target))
+    return assemble(spec, *shapes, copies=copied_as(source.names, target.names) if apart else None)

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, ctc_loss
 
 from weft.core import native
-from weft.core.kinds import Batch, Emission, Loss
+from weft.core.emissions import Choice
+from weft.core.kinds import Batch, Loss
 from weft.core.masks import real_first, reorder
 from weft.core.pair import PAD
 
@@ -23,15 +24,15 @@ class CrossEntropy:
 
     smoothing: float = 0.0
 
-    def __call__(self, emission: Emission, batch: Batch) -> Loss:
-        logits, wanted = emission.logits.flatten(0, 1), batch.wanted.flatten()
+    def __call__(self, emission: Choice, batch: Batch) -> Loss:
+        logits, wanted = emission.logits.flatten(0, 1), batch.wanted.values.flatten()
         if logits.requires_grad and native.is_supported(logits):
             total = _FusedCrossEntropy.apply(logits, wanted, self.smoothing)  # type: ignore[no-untyped-call]
         else:
             total = cross_entropy(
                 logits.float(), wanted, ignore_index=PAD, reduction="sum", label_smoothing=self.smoothing
             )
-        return Loss(total, batch.target_mask.sum())
+        return Loss(total, batch.wanted.mask.sum())
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
@@ -61,33 +62,32 @@ class Ctc:
 
     smoothing: float = 0.0
 
-    def __call__(self, emission: Emission, batch: Batch) -> Loss:
+    def __call__(self, emission: Choice, batch: Batch) -> Loss:
         log_probs, mask = _real_first(emission, batch)  # (B, S, V), (B, S)
-        places, symbols = mask.sum(1), batch.target_mask.sum(1) - 1  # without END
-        total = ctc_loss(
-            log_probs.transpose(0, 1), batch.wanted, places, symbols, blank=PAD, reduction="sum", zero_infinity=True
-        )
-        doubled = (batch.wanted[:, 1:] == batch.wanted[:, :-1]) & batch.target_mask[:, 1:]  # a blank goes between
+        places, symbols = mask.sum(1), batch.wanted.mask.sum(1) - 1  # without END
+        wanted, by_time = batch.wanted.values, log_probs.transpose(0, 1)
+        total = ctc_loss(by_time, wanted, places, symbols, blank=PAD, reduction="sum", zero_infinity=True)
+        doubled = (wanted[:, 1:] == wanted[:, :-1]) & batch.wanted.mask[:, 1:]  # a blank goes between
         fits = (symbols + doubled.sum(1) <= places)[:, None]  # (B, 1)
         if self.smoothing:
             spread = -(log_probs.mean(-1) * (mask & fits)).sum()
             total = torch.lerp(total, spread, self.smoothing)
-        return Loss(total, (batch.target_mask & fits).sum())
+        return Loss(total, (batch.wanted.mask & fits).sum())
 
 
-def ctc_log_probs(emission: Emission, batch: Batch) -> Tensor:
+def ctc_log_probs(emission: Choice, batch: Batch) -> Tensor:
     """Return log Σ p(alignment) of each target (B,); −∞ for one that needs more positions than its source has."""
     log_probs, mask = _real_first(emission, batch)
-    places, symbols = mask.sum(1), batch.target_mask.sum(1) - 1  # without END
-    return -ctc_loss(log_probs.transpose(0, 1), batch.wanted, places, symbols, blank=PAD, reduction="none")
+    places, symbols = mask.sum(1), batch.wanted.mask.sum(1) - 1  # without END
+    return -ctc_loss(log_probs.transpose(0, 1), batch.wanted.values, places, symbols, blank=PAD, reduction="none")
 
 
-def _real_first(emission: Emission, batch: Batch) -> tuple[Tensor, Tensor]:
+def _real_first(emission: Choice, batch: Batch) -> tuple[Tensor, Tensor]:
     """Return log-probabilities (B, S, V) and mask (B, S) with the real positions of each source at its start."""
-    order = real_first(batch.source_mask)
+    order = real_first(batch.source.mask)
     if order is None:
-        return emission.log_probs, batch.source_mask
-    return reorder(emission.log_probs, order), reorder(batch.source_mask, order)
+        return emission.log_probs, batch.source.mask
+    return reorder(emission.log_probs, order), reorder(batch.source.mask, order)
 
 
 OBJECTIVES: dict[str, type[CrossEntropy] | type[Ctc]] = {"cross-entropy": CrossEntropy, "ctc": Ctc}

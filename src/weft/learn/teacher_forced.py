@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from weft.core.kinds import Batch, Emission
+from weft.core.emissions import Choice
+from weft.core.kinds import Batch
 from weft.data.batches import by_length
 from weft.learn.objectives import CrossEntropy, Ctc, ctc_log_probs
 from weft.nn.model import Aligned, Model
@@ -45,7 +46,7 @@ class TeacherForced:
             loss = objective(emission, batch)
             total, count = total + float(loss.total), count + float(loss.count)
             if not self._aligned:
-                right += float(((emission.logits.argmax(-1) == batch.wanted) & batch.target_mask).sum())
+                right += float(((emission.logits.argmax(-1) == batch.wanted.values) & batch.wanted.mask).sum())
         loss_alone = {"loss": total / count if count else math.nan}
         return loss_alone if self._aligned else {**loss_alone, "accuracy": 100 * right / count if count else math.nan}
 
@@ -54,7 +55,7 @@ class TeacherForced:
         """Return the log-probability of every symbol of each target, END's included. CTC models have none."""
         token_scores: list[tuple[float, ...]] = [()] * len(targets)
         for rows, batch, emission in self._emissions(sources, targets):
-            each = emission.log_probs.gather(2, batch.wanted[..., None])[..., 0].tolist()
+            each = emission.log_probs.gather(2, batch.wanted.values[..., None])[..., 0].tolist()
             for row, scores in zip(rows, each):
                 token_scores[row] = tuple(scores[: len(targets[row]) + 1])
         return token_scores
@@ -76,7 +77,7 @@ class TeacherForced:
 
     def _emissions(
         self, sources: Sequence[Rows], targets: Rows
-    ) -> Iterator[tuple[npt.NDArray[np.int64], Batch, Emission]]:
+    ) -> Iterator[tuple[npt.NDArray[np.int64], Batch, Choice]]:
         """Yield rows of like length, the batch of the first model, and the emission of all models together."""
         lengths = [np.array([len(row) + 1 for row in side], dtype=np.int32) for side in (*sources, targets)]
         most_tokens = max(256, MOST_SCORES // self.symbols // len(self.models))
@@ -85,5 +86,4 @@ class TeacherForced:
             wanted = [targets[r] for r in rows]
             batches = [Batch.of([side[r] for r in rows], wanted).to(self.device) for side in sources]
             each = [model(batch) for model, batch in zip(self.models, batches)]
-            mean = each[0] if len(each) == 1 else Emission(torch.stack([e.log_probs for e in each]).logsumexp(0))
-            yield rows, batches[0], mean
+            yield rows, batches[0], each[0].mean(each[1:])

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from weft.core.shapes import Shape, Symbols
 from weft.nn import embed as embedding
 from weft.nn.attention import BACKWARDS, ONWARDS, Attention, Project, identity, linear, mlp
 from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
@@ -88,20 +89,23 @@ HEADS: dict[str, type[Tokens]] = {"tokens": Tokens, "copy": Copy, "ctc": Ctc}
 
 
 def assemble(
-    spec: Spec, source_symbols: int, target_symbols: int, copies: Sequence[int] | None = None
+    spec: Spec, source: Shape, target: Shape, context: Shape | None = None, *, copies: Sequence[int] | None = None
 ) -> Seq2Seq[Any] | Aligned:
-    """Build the model that a spec describes, initialised from torch's random state.
+    """Build the model that a spec describes for columns of these shapes, initialised from torch's random state.
 
     `copies` says which target token each source token is, for heads that copy; without it they are the same.
     """
-    target = embedding.table(target_symbols, spec.embed.width)
-    source = target if spec.embed.shared else embedding.table(source_symbols, spec.embed.width)
-    encoder = _encoder(spec, source)
-    decoder = None if isinstance(spec.decoder, NoDecoder) else _decoder(spec, target)
+    assert isinstance(source, Symbols)
+    assert isinstance(target, Symbols)
+    assert context is None
+    of_target = embedding.table(target.count, spec.embed.width)
+    of_source = of_target if spec.embed.shared else embedding.table(source.count, spec.embed.width)
+    encoder = _encoder(spec, of_source)
+    decoder = None if isinstance(spec.decoder, NoDecoder) else _decoder(spec, of_target)
     width = encoder.width if decoder is None else decoder.width
-    known = range(source_symbols) if copies is None else copies
+    known = range(source.count) if copies is None else copies
     turned = spec.head.tied and spec.decoder.kind == "transformer"
-    head = HEADS[spec.head.kind](width, encoder.width, target, spec.head.tied, turned, known)
+    head = HEADS[spec.head.kind](width, encoder.width, of_target, spec.head.tied, turned, known)
     if decoder is None:
         return Aligned(encoder, head)
     prompted = spec.data.tag is not None and spec.data.tag_at == "decoder"

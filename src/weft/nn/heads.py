@@ -1,4 +1,4 @@
-"""From the decoder's states to an Emission."""
+"""From the decoder's states to an emission."""
 
 # B batch · T length · D width · E embedding width · V symbols
 
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, logsigmoid
 
-from weft.core.kinds import Emission, Memory
+from weft.core.emissions import Choice
+from weft.core.kinds import Memory
 from weft.core.masks import hide
 from weft.core.pair import PAD, SPECIALS, UNKNOWN
 from weft.core.trace import note
@@ -36,8 +37,8 @@ class Tokens(nn.Module):
         self.weight = table.weight if tied else nn.Parameter(torch.empty_like(table.weight).normal_(std=own**-0.5))
         self.bias = nn.Parameter(torch.zeros(self.symbols))
 
-    def forward(self, out: Tensor, memory: Memory | None) -> Emission:
-        return Emission(self.product(self.project(out)))  # (…, V)
+    def forward(self, out: Tensor, memory: Memory | None) -> Choice:
+        return Choice(self.product(self.project(out)))  # (…, V)
 
     def product(self, out: Tensor) -> Tensor:
         return linear(out, self.weight, self.bias)
@@ -69,7 +70,7 @@ class Copy(Tokens):
         self.copies: Tensor
         self.register_buffer("copies", torch.tensor(copies), persistent=False)
 
-    def forward(self, out: Tensor, memory: Memory | None) -> Emission:
+    def forward(self, out: Tensor, memory: Memory | None) -> Choice:
         """(B, T, D) and a memory of B rows → log-probabilities (B, T, V)."""
         assert memory is not None
         assert memory.source is not None
@@ -80,7 +81,7 @@ class Copy(Tokens):
         written = torch.log_softmax(super().forward(out, memory).logits.float(), dim=-1)
         tokens = self.copies[memory.source][:, None].expand(look.shape)  # (B, T, S)
         copied = torch.zeros_like(written).scatter_add(-1, tokens, look).clamp(min=1e-10).log()
-        return Emission(torch.logaddexp(logsigmoid(gate) + written, logsigmoid(-gate) + copied))
+        return Choice(torch.logaddexp(logsigmoid(gate) + written, logsigmoid(-gate) + copied))
 
 
 class Ctc(Tokens):

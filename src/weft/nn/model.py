@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from weft.core import native
-from weft.core.kinds import Batch, Decoder, Emission, Encoder, Head, Memory, S
+from weft.core.emissions import Choice
+from weft.core.kinds import Batch, Column, Decoder, Emission, Encoder, Head, Memory, S
 from weft.core.lines import Lines
 from weft.core.pair import START
 
@@ -62,33 +63,47 @@ class Seq2Seq(Model, Generic[S]):
         self.encoder, self.bridge, self.decoder, self.head, self.prompted = encoder, bridge, decoder, head, prompted
 
     def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
-        given = batch.given
+        given = batch.given.values
         if self.prompted:
-            given = torch.cat([batch.source[:, :1], given[:, 1:]], dim=1)
-        memory = self._read(batch.source, batch.source_mask)
+            given = torch.cat([batch.source.values[:, :1], given[:, 1:]], dim=1)
+        memory = self.read(batch.source)
         return self.decoder.unroll(given, self.decoder.start(memory)), memory
 
-    def begin(self, source: Tensor, mask: Tensor) -> SearchState[S]:
-        memory = self._read(source, mask)
-        prompt = source[:, 0] if self.prompted else None
-        lines = Lines(source.shape[0])
+    def begin(self, source: Column, context: Column | None = None) -> SearchState[S]:
+        memory = self.read(source)
+        prompt = source.values[:, 0] if self.prompted else None
+        lines = Lines(source.size)
         return SearchState(self.decoder.start(memory), lines, memory if self.head.sees_source else None, prompt)
 
     def advance(self, y: Tensor, search: SearchState[S]) -> tuple[Tensor, SearchState[S]]:
+        out, search = self._step(y, search)
+        log_probs = _log_probs(self.head(search.lines.fold(out), search.memory))
+        return search.lines.unfold(log_probs)[:, 0], search  # (N, V)
+
+    def emit(self, y: Tensor, search: SearchState[S]) -> tuple[Emission, SearchState[S]]:
+        out, search = self._step(y, search)
+        memory, lines = search.memory, search.lines
+        if memory is not None and lines.each > 1:
+            memory = memory.select(torch.arange(lines.count, device=y.device).repeat_interleave(lines.each))
+        return self.head(out, memory), search  # (N, 1, …)
+
+    def _step(self, y: Tensor, search: SearchState[S]) -> tuple[Tensor, SearchState[S]]:
+        """Read the last values and return the decoder's output (N, 1, D)."""
         if search.prompt is not None:
             y = torch.where(y == START, search.prompt, y)
         out, state = self.decoder.step(y, search.state)
-        log_probs = _log_probs(self.head(search.lines.fold(out[:, None]), search.memory))
-        return search.lines.unfold(log_probs)[:, 0], replace(search, state=state)  # (N, V)
+        return out[:, None], replace(search, state=state)
 
-    def _read(self, source: Tensor, mask: Tensor) -> Memory:
+    def read(self, source: Column) -> Memory:
+        """Return what encoder and bridge hand to the decoder."""
         first = 1 if self.prompted else 0
-        memory: Memory = self.bridge(self.encoder(source[:, first:], mask[:, first:]))
+        memory: Memory = self.bridge(self.encoder(source.values[:, first:], source.mask[:, first:]))
         return memory
 
 
 def _log_probs(fresh: Emission) -> Tensor:
-    """Return the log-probabilities of an emission that nobody else uses."""
+    """Return the log-probabilities of a choice that nobody else uses."""
+    assert isinstance(fresh, Choice)
     logits, compiled = fresh.logits, native.pointwise()
     if compiled is not None and native.is_plain(logits) and logits.is_contiguous():
         return compiled.log_softmax_(logits)
@@ -103,10 +118,15 @@ class Aligned(Model):
         self.encoder, self.head = encoder, head
 
     def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
-        memory = self.encoder(batch.source, batch.source_mask)
+        memory = self.read(batch.source)
         return memory.states, memory
 
-    def frames(self, source: Tensor, mask: Tensor) -> Tensor:
+    def frames(self, source: Column) -> Tensor:
         """Return the log-probabilities of tokens and blank at each position (B, S, V)."""
-        memory = self.encoder(source, mask)
-        return self.head(memory.states, memory).log_probs
+        memory = self.read(source)
+        emission = self.head(memory.states, memory)
+        assert isinstance(emission, Choice)
+        return emission.log_probs
+
+    def read(self, source: Column) -> Memory:
+        return self.encoder(source.values, source.mask)

@@ -213,8 +213,8 @@ class Predictor:
                 "setting decoder.attention.score",
                 "train a model with an attention score",
             )
-        read = batch.source[0, 1 if isinstance(self.model, Seq2Seq) and self.model.prompted else 0 :]
-        sides = (self.source, read), (self.target, batch.wanted[0])
+        read = batch.source.values[0, 1 if isinstance(self.model, Seq2Seq) and self.model.prompted else 0 :]
+        sides = (self.source, read), (self.target, batch.wanted.values[0])
         names = [self._shown(pair.source, tokeniser, ids.tolist()) for tokeniser, ids in sides]
         return names[0], names[1], _weights(traced["decode.cross"], len(names[1]))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from weft.core.kinds import Hypothesis, S, Stepper
+from weft.core.kinds import Column, Hypothesis, S, Stepper
 from weft.core.pair import END, START
 from weft.search.rules import NEVER, Rules
 from weft.search.top import top_next
@@ -65,18 +65,18 @@ class _Open:
 @torch.inference_mode()
 def beam(
     model: Stepper[S],
-    source: Tensor,
-    mask: Tensor,
+    source: Column,
     limits: Tensor,
     rules: Rules,
     width: int,
     length_penalty: float = 1.0,
     wanted: int = 1,
+    context: Column | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the finished hypotheses of each line, the best first, at most `width`; the best `wanted` are certain."""
-    rows = source.shape[0]
+    rows = source.size
     results = [_Line(width, wanted) for _ in range(rows)]
-    state = model.begin(source, mask)
+    state = model.begin(source, context)
     now = _first(rows, limits)
     y = torch.full((rows,), START, device=source.device)
     while now.lines:

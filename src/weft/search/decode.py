@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.kinds import Aligner, Hypothesis, Stepper, padded
+from weft.core.kinds import Aligner, Column, Hypothesis, Stepper, padded
 from weft.core.pair import END
 from weft.search import ctc
 from weft.search.beam import beam
@@ -103,42 +103,39 @@ def _length(source: Source) -> int:
     return max((len(ids) for ids in source if not isinstance(ids, int)), default=len(source))
 
 
-def _padded(sources: Sequence[Source], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return padded ids and mask (B, S); for an ensemble (B, M, S)."""
+def _padded(sources: Sequence[Source], device: torch.device) -> Column:
+    """Return padded ids (B, S); for an ensemble (B, M, S)."""
     if not sources or not sources[0] or isinstance(sources[0][0], int):
-        ids, mask = padded(sources, after=END)  # type: ignore[arg-type]
-        return ids.to(device), mask.to(device)
+        return Column.of_ids(sources).to(device)  # type: ignore[arg-type]
     rows = [ids for source in sources for ids in source]
     ids, mask = padded(rows, after=END)  # type: ignore[arg-type]
-    return tuple(x.view(len(sources), -1, x.shape[1]).to(device) for x in (ids, mask))  # type: ignore[return-value]
+    return Column(*(x.view(len(sources), -1, x.shape[1]) for x in (ids, mask))).to(device)
 
 
 def _decode_batch(
     model: Searched, sources: Sequence[Source], plan: SearchPlan, limits: Tensor, device: torch.device, lines: list[int]
 ) -> list[list[Hypothesis]]:
-    source, mask = _padded(sources, device)
+    source = _padded(sources, device)
     if isinstance(model, Aligner):
-        return _decode_frames(model, source, mask, plan, lines)
+        return _decode_frames(model, source, plan, lines)
     if plan.kind == "beam":
         width = max(plan.width, plan.nbest)
-        return beam(model, source, mask, limits, plan.rules, width, plan.length_penalty, plan.nbest)
+        return beam(model, source, limits, plan.rules, width, plan.length_penalty, plan.nbest)
     if plan.kind == "greedy":
-        return [[h] for h in one_each(model, source, mask, limits, plan.rules)]
+        return [[h] for h in one_each(model, source, limits, plan.rules)]
     sampling = plan.temperature, plan.top_k, plan.top_p
     if plan.nbest > 1:
         random = [np.random.default_rng((plan.seed, line)) for line in lines]
-        return distinct(model, source, mask, limits, plan.rules, plan.nbest, random, *sampling)
-    return [[h] for h in one_each(model, source, mask, limits, plan.rules, draws(plan.seed, lines, 0, *sampling))]
+        return distinct(model, source, limits, plan.rules, plan.nbest, random, *sampling)
+    return [[h] for h in one_each(model, source, limits, plan.rules, draws(plan.seed, lines, 0, *sampling))]
 
 
 @torch.inference_mode()
-def _decode_frames(
-    model: Aligner, source: Tensor, mask: Tensor, plan: SearchPlan, lines: list[int]
-) -> list[list[Hypothesis]]:
+def _decode_frames(model: Aligner, source: Column, plan: SearchPlan, lines: list[int]) -> list[list[Hypothesis]]:
     """Search the frames of a CTC model, each line by itself."""
-    log_probs = forbid_blanked(model.frames(source, mask), plan.rules.first_symbol).cpu().double()
+    log_probs = forbid_blanked(model.frames(source), plan.rules.first_symbol).cpu().double()
     results = []
-    for row, real in enumerate(mask.cpu()):
+    for row, real in enumerate(source.mask.cpu()):
         frames = log_probs[row, real]
         if plan.kind == "greedy":
             results.append([ctc.best_path(frames.numpy())])

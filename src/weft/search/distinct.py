@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from weft.core.kinds import Hypothesis, S, Stepper
+from weft.core.kinds import Column, Hypothesis, S, Stepper
 from weft.core.pair import END, START
 from weft.search.rules import NEVER, Rules
 from weft.search.sample import nucleus
@@ -38,8 +38,7 @@ class _Grown:
 @torch.inference_mode()
 def distinct(
     model: Stepper[S],
-    source: Tensor,
-    mask: Tensor,
+    source: Column,
     limits: Tensor,
     rules: Rules,
     count: int,
@@ -47,11 +46,12 @@ def distinct(
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
+    context: Column | None = None,
 ) -> list[list[Hypothesis]]:
     """Return at most `count` different outputs for each line, the most probable first."""
-    lines = [[_Grown(row=line)] for line in range(source.shape[0])]
-    state = model.begin(source, mask)
-    y = torch.full((source.shape[0],), START, device=source.device)
+    lines = [[_Grown(row=line)] for line in range(source.size)]
+    state = model.begin(source, context)
+    y = torch.full((source.size,), START, device=source.device)
     while y.numel():
         log_probs, state = model.advance(y, state)
         open_ = [(line, h) for line, hypotheses in enumerate(lines) for h in hypotheses if not h.ended]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.kinds import Hypothesis, S, Stepper
+from weft.core.kinds import Column, Hypothesis, S, Stepper
 from weft.core.pair import END, START
 from weft.search.rules import NEVER, Rules
 from weft.search.top import top_next
@@ -58,11 +58,16 @@ def draws(seed: int, lines: list[int], sample: int, temperature: float, top_k: i
 
 @torch.inference_mode()
 def one_each(
-    model: Stepper[S], source: Tensor, mask: Tensor, limits: Tensor, rules: Rules, choose: Choose | None = None
+    model: Stepper[S],
+    source: Column,
+    limits: Tensor,
+    rules: Rules,
+    choose: Choose | None = None,
+    context: Column | None = None,
 ) -> list[Hypothesis]:
     """Return a hypothesis for each line, of chosen or the most probable symbols; finished lines leave the batch."""
-    state = model.begin(source, mask)
-    open_lines = list(range(source.shape[0]))
+    state = model.begin(source, context)
+    open_lines = list(range(source.size))
     y = torch.full((len(open_lines),), START, device=source.device)
     written, scores = y.new_empty(len(open_lines), 0), torch.empty(len(open_lines), 0, device=source.device)
     done: dict[int, Hypothesis] = {}
@@ -82,7 +87,7 @@ def one_each(
             open_lines = [line for line, end in zip(open_lines, ended) if not end]
             y, written, scores, limits = y[rows], written[rows], scores[rows], limits[rows]
             state = state.select(rows)
-    return [done[line] for line in range(source.shape[0])]
+    return [done[line] for line in range(source.size)]
 
 
 def _hypothesis(ids: list[int], token_scores: list[float]) -> Hypothesis:

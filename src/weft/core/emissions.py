@@ -1,0 +1,51 @@
+"""What a model predicts at each step, as distributions that know their own likelihood, best value and samples."""
+
+# B batch · T target length · V symbols
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from weft.core.kinds import Column
+from weft.core.noise import Noise
+from weft.core.pair import PAD, START
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice of one symbol at each step, by unnormalised scores."""
+
+    logits: Tensor  # (…, V)
+
+    @property
+    def log_probs(self) -> Tensor:
+        return torch.log_softmax(self.logits.float(), dim=-1)
+
+    def nll(self, wanted: Column) -> Tensor:
+        """Return −log p of each wanted symbol (B, T)."""
+        each = self.log_probs.gather(-1, wanted.values[..., None])[..., 0]
+        return -each.masked_fill(~wanted.mask, 0.0)
+
+    def best(self) -> Tensor:
+        """Return the most probable symbol; PAD and START are never written, even by an untrained model."""
+        return self.written().argmax(-1)
+
+    def draw(self, noise: Noise) -> Tensor:
+        """Return a symbol that is drawn by its probability."""
+        allowed = self.written().float()
+        return (allowed + noise.gumbel(allowed)).argmax(-1)
+
+    def mean(self, others: Sequence[Choice]) -> Choice:
+        """Return the choice by the mean of the probabilities."""
+        if not others:
+            return self
+        return Choice(torch.stack([e.log_probs for e in (self, *others)]).logsumexp(0))
+
+    def written(self) -> Tensor:
+        """Return the scores with those of PAD and START at −∞."""
+        never = torch.tensor([PAD, START], device=self.logits.device)
+        return self.logits.index_fill(-1, never, float("-inf"))
