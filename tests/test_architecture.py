@@ -93,7 +93,7 @@ def for_types(node: ast.AST) -> bool:
 
 
 def targets(module: str, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    """`from weft.nn import embed` is an import of weft.nn.embed; `from .kinds import Pair` of the sibling."""
+    """`from weft.nn import cells` is an import of weft.nn.cells; `from .kinds import Pair` of the sibling."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
         return
@@ -196,7 +196,7 @@ def test_imports_are_seen_wherever_they_stand() -> None:
     )
     assert [(i.name, i.at_once) for i in imports_of("weft.core.errors", ast.parse(text))] == [
         ("weft.api", True),
-        ("weft.nn.embed", True),
+        ("weft.nn.readers.tokens", True),
         ("weft.core.kinds", True),
         ("weft.core.masks", True),
         ("weft.cli.main", False),

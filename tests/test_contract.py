@@ -234,8 +234,7 @@ def test_an_empty_line_is_one_end() -> None:
 
 def read(model: nn.Module, batch: Batch) -> Any:
     """What encoder and bridge make of the sources."""
-    memory = model.encoder(batch.source.values, batch.source.mask)
-    return model.bridge(memory) if hasattr(model, "bridge") else memory
+    return model.read(batch.source) if hasattr(model, "bridge") else model.encode(batch.source)
 
 
 @everywhere
@@ -318,11 +317,14 @@ def test_step_by_step_equals_all_at_once(name: str) -> None:
 def test_all_at_once_goes_on_from_steps_already_taken(name: str) -> None:
     model, batch = built(name), Batch.of(rows([4, 4], seed=3), rows([5, 5], seed=4))
     with torch.inference_mode():
-        state = model.decoder.start(model.bridge(model.encoder(batch.source.values, batch.source.mask)))
-        whole = model.decoder.unroll(batch.given.values, state)
-        for y in batch.given.values[:, :2].unbind(1):
-            _, state = model.decoder.step(y, state)
-        same(model.decoder.unroll(batch.given.values[:, 2:], state), whole[:, 2:], within=5e-5)
+        state = model.decoder.start(model.bridge(model.encode(batch.source)))
+        x = model.target_reader(batch.given.values)
+        whole = model.decoder.unroll(x, state)
+        for step in x[:, :2].unbind(1):
+            _, state = model.decoder.step(step, state)
+        assert state.place == 2
+        same(model.target_reader(batch.given.values[:, 2:], 2), x[:, 2:])
+        same(model.decoder.unroll(x[:, 2:], state), whole[:, 2:], within=5e-5)
 
 
 @stepping
@@ -355,8 +357,8 @@ def without_gradient(name: str, key: str) -> bool:
       nothing in the encoder if no summary is handed over either.
     """
     spec = member_spec(name)
-    if sees_nothing(name) and key.startswith("encoder."):
-        return not (spec.embed.shared and key.endswith("embed.table.weight"))
+    if sees_nothing(name) and key.startswith(("encoder.", "source_reader.")):
+        return not (spec.embed.shared and key.endswith("reader.table.weight"))
     if key.endswith(("around_cross.norm.weight", "around_cross.norm.bias")) and look_of(name)["weigh"] == "nearest":
         return getattr(spec.decoder, "norm", "") == "pre"  # it makes queries alone
     look = look_of(name) if key.startswith("decoder.") else getattr(spec.encoder, "attention", None)
@@ -375,7 +377,7 @@ def without_gradient(name: str, key: str) -> bool:
 
 def positions_without_gradient(name: str, key: str) -> bool:
     """A bias of scores learns nothing where scores get no gradient."""
-    side = member_spec(name).model_dump()["encoder" if key.startswith("encoder.") else "decoder"]
+    side = member_spec(name).model_dump()["encoder" if key.startswith(("encoder.", "source_reader.")) else "decoder"]
     look = side.get("attention", {})
     return (
         key.endswith("positions.table")
@@ -436,8 +438,8 @@ def test_dropout_acts_in_training_only(name: str) -> None:
 
 def test_a_tied_head_is_the_embedding_and_an_untied_one_is_not() -> None:
     tied, untied = build("widths-recurrent-to-recurrent-tied"), build("widths-recurrent-to-recurrent-untied")
-    assert tied.head.weight is tied.decoder.embed.table.weight
-    assert untied.head.weight is not untied.decoder.embed.table.weight
+    assert tied.head.weight is tied.target_reader.table.weight
+    assert untied.head.weight is not untied.target_reader.table.weight
 
 
 def test_a_shared_table_serves_both_sides() -> None:
@@ -445,8 +447,8 @@ def test_a_shared_table_serves_both_sides() -> None:
         return assemble(compose(("flag", layer(embed__shared=shared))).spec, Symbols(SYMBOLS), Symbols(SYMBOLS))
 
     one, two = model(True), model(False)
-    assert one.encoder.embed.table is one.decoder.embed.table
-    assert two.encoder.embed.table is not two.decoder.embed.table
+    assert one.source_reader.table is one.target_reader.table
+    assert two.source_reader.table is not two.target_reader.table
 
 
 # --- how many parameters

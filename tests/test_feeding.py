@@ -279,12 +279,12 @@ def test_noise_is_on_what_the_decoder_reads_and_in_training_only(kind: str) -> N
     torch.manual_seed(1)
     model: Any = assemble(compose(("flag", tree)).spec, Symbols(SYMBOLS), Symbols(SYMBOLS))
     ids = torch.full((400, 5), 7)
-    plain = model.decoder.eval().embed(ids)
-    assert torch.equal(plain, model.decoder.embed(ids))
-    noise = model.decoder.train().embed(ids) - plain
+    plain = model.target_reader.eval()(ids)
+    assert torch.equal(plain, model.target_reader(ids))
+    noise = model.target_reader.train()(ids) - plain
     assert float(noise.detach().std()) == pytest.approx(0.5, rel=0.05)
     assert float(noise.detach().mean()) == pytest.approx(0.0, abs=0.02)
-    assert torch.equal(model.encoder.train().embed(ids), model.encoder.eval().embed(ids))
+    assert torch.equal(model.source_reader.train()(ids), model.source_reader.eval()(ids))
 
 
 # --- runs

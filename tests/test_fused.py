@@ -167,7 +167,7 @@ def test_it_computes_in_float32_under_autocast() -> None:
     model, given = model_of(), batch([(1, 4), (6, 1), (3, 7)])
     with torch.autocast("cpu", torch.bfloat16):
         assert fused.available(torch.zeros(1, dtype=torch.bfloat16))
-        state = model.decoder.start(model.bridge(model.encoder(given.source.values, given.source.mask)))
+        state = model.decoder.start(model.read(given.source))
         assert (
             model.decoder.stack.sequence(torch.randn(3, 2, 18, dtype=torch.bfloat16), state.layers).dtype
             == torch.float32

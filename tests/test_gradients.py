@@ -17,13 +17,13 @@ from weft.core.emissions import Choice
 from weft.core.kinds import Batch, Memory
 from weft.core.pair import END
 from weft.learn.objectives import OBJECTIVES
-from weft.nn import embed as embedding
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS
 from weft.nn.attention import Attention
 from weft.nn.dropout import Dropout
-from weft.nn.embed import Embed
 from weft.nn.heads import Copy, Ctc, Tokens
 from weft.nn.multihead import MultiHead
+from weft.nn.readers import tokens
+from weft.nn.readers.tokens import TokenReader
 from weft.nn.unroll import LayerOptions, Reader, Stack, over_time
 
 WITHOUT = ("nearest", "exact")  # no gradient to scores, by definition
@@ -179,7 +179,7 @@ def test_a_position_scheme(name: str) -> None:
 
 
 def test_symbols_through_a_projection_and_learned_places() -> None:
-    embed = Embed(embedding.table(5, 3), 4, POSITIONS["learned"](4), Dropout(0.0))
+    embed = TokenReader(tokens.table(5, 3), 4, POSITIONS["learned"](4), Dropout(0.0))
     embed = shaken(embed)
     ids = torch.tensor([[4, 1, 2], [3, 4, 4]])
     check(lambda: embed(ids), embed.project)
@@ -189,7 +189,7 @@ def test_symbols_through_a_projection_and_learned_places() -> None:
 @pytest.mark.usefixtures("_in_double")
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_head_that_copies(tied: bool) -> None:
-    table = embedding.table(7, 2)
+    table = tokens.table(7, 2)
     head = shaken(Copy(3, 2, table, tied, turned=False, copies=[0, 1, 2, 3, 5, 5, 1]))
     source, mask = torch.tensor([[4, 5, 6, END], [6, END, 0, 0]]), lengths_to_mask(torch.tensor([4, 2]))
     out, states = free(2, 2, 3), free(2, 4, 2)
@@ -200,7 +200,7 @@ def test_the_head_that_copies(tied: bool) -> None:
 @pytest.mark.usefixtures("_in_double")
 @pytest.mark.parametrize("kind", [Tokens, Ctc])
 def test_the_heads_that_write(kind: type[Tokens]) -> None:
-    head, out = shaken(kind(3, 3, embedding.table(6, 2), False, turned=False)), free(2, 2, 3)
+    head, out = shaken(kind(3, 3, tokens.table(6, 2), False, turned=False)), free(2, 2, 3)
     check(lambda: head(out, None).log_probs, head, out)
 
 

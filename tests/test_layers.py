@@ -102,13 +102,13 @@ def take_steps(model: Any) -> list[Tensor]:
 def test_a_run_over_sequences_drops_the_same_values_at_every_step(variational: bool, way: str) -> None:
     model = model_with(variational, feed=way == "fed")
     with torch.no_grad():
-        model.encoder.embed.table.weight[PAD] = 1.0  # else there is nothing to drop from
+        model.source_reader.table.weight[PAD] = 1.0  # else there is nothing to drop from
     seen = Watched(model)
     if way == "step by step":
         take_steps(model)
     else:
         model(BATCH)
-    assert {name.split(".")[0] for name in seen.masks} == {"encoder", "decoder"}
+    assert {name.split(".")[0] for name in seen.masks} == {"source_reader", "encoder", "target_reader", "decoder"}
     assert len(seen.masks) == 6  # symbols, between the layers, and the states, on each side
     for name, masks in seen.masks.items():
         assert len(masks) >= 4, name

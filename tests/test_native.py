@@ -231,9 +231,9 @@ def test_holes_in_the_mask_are_not_attended_to(score: str, located: bool, monkey
     states = torch.randn(4, 6, 12, requires_grad=True)
 
     def decoded() -> list[Tensor]:
-        memory = Memory(states, MASK, (states[:, 0],), batch.source)
-        out = model.decoder.unroll(batch.given.values, model.decoder.start(memory))
-        used = [p for name, p in model.decoder.named_parameters()]
+        memory = Memory(states, MASK, (states[:, 0],), batch.source.values)
+        out = model.decoder.unroll(model.target_reader(batch.given.values), model.decoder.start(memory))
+        used = [*model.target_reader.parameters(), *model.decoder.parameters()]
         return [out, *torch.autograd.grad(out.square().sum(), [states, *used])]
 
     ours = decoded()

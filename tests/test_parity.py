@@ -501,7 +501,7 @@ def test_the_last_norm_stands_where_the_blocks_leave_their_sum_as_it_is(norm: st
     spec = compose(("flag", {"embed": {"width": 8}, "encoder": part, "decoder": part})).spec
     model = assemble(spec, Symbols(9), Symbols(9)).eval()
     batch = Batch.of([[5, 6, 7]], [[8, 4]])
-    memory = model.encoder(batch.source.values, batch.source.mask)
+    memory = model.encode(batch.source)
     for states in (memory.states, model.decode(batch)[0]):
         same(states.mean(-1), torch.zeros(states.shape[:2]))
         same(states.var(-1, unbiased=False), torch.ones(states.shape[:2]), within=1e-3)
@@ -515,8 +515,8 @@ def decoded_by_hand(
 ) -> list[Vector]:
     """sₜ = cell([yₜ; summary; c], sₜ₋₁), oₜ = join(sₜ, cₜ), one symbol after the other, for one line."""
     batch = Batch.of([source], [[]])
-    memory = model.bridge(model.encoder(batch.source.values, batch.source.mask))
-    decoder, states = model.decoder, list(array(memory.states[0]))
+    memory = model.read(batch.source)
+    decoder, table, states = model.decoder, model.target_reader.table, list(array(memory.states[0]))
     state, summary = memory.final[0][0].detach(), array(memory.final[-1][0])
     context, outs = np.zeros(len(states[0])), []
 
@@ -524,7 +524,7 @@ def decoded_by_hand(
         return attended(decoder.attention, ("additive", "softmax", "none"), array(query), states)[0]
 
     for symbol in given:
-        x = array(decoder.embed.table.weight[symbol]) * math.sqrt(decoder.embed.table.embedding_dim)
+        x = array(table.weight[symbol]) * math.sqrt(table.embedding_dim)
         if before:
             context = look(state)
         parts = [x, summary, *([context] if feed else [])]

@@ -478,9 +478,9 @@ def real_model(family: str) -> Any:
     model = assemble(compose(("flag", tree)).spec, Symbols(20), Symbols(20)).eval()
     with torch.no_grad():
         model.head.weight.mul_(5.0)
-        model.encoder.embed.table.weight.mul_(3.0)
+        model.source_reader.table.weight.mul_(3.0)
         if not family.endswith("ctc"):
-            model.decoder.embed.table.weight.mul_(3.0)
+            model.target_reader.table.weight.mul_(3.0)
     return model
 
 

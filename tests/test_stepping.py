@@ -53,6 +53,11 @@ def memory(width: int = 24, lines: list[list[int]] = LINES) -> Memory:
     return Memory(states, mask, (states[:, 0],), ids)
 
 
+def read(stepper: TransformerDecoder, y: Tensor) -> Tensor:
+    """The vectors that a reader hands to the decoder (N, D)."""
+    return torch.randn(SYMBOLS, stepper.width, generator=torch.Generator().manual_seed(4))[y]
+
+
 @torch.inference_mode()
 def outputs_of(stepper: TransformerDecoder, selections: list[list[int] | None], source: Memory) -> list[Tensor]:
     """Return the output of every step; before a step, the hypotheses of its selection are selected."""
@@ -61,7 +66,7 @@ def outputs_of(stepper: TransformerDecoder, selections: list[list[int] | None], 
         if rows is not None:
             state, count = state.select(torch.tensor(rows)), len(rows)
         y = torch.arange(count) % (SYMBOLS - 6) + 4 + position % 3
-        out, state = stepper.step(y, state)
+        out, state = stepper.step(read(stepper, y), state)
         outputs.append(out)
     return outputs
 
@@ -94,11 +99,12 @@ def test_the_cache_can_outgrow_its_first_capacity() -> None:
 
 @torch.inference_mode()
 def test_two_steps_from_the_same_state_do_not_disturb_each_other() -> None:
-    stepper, y = decoder(), torch.tensor([5, 6, 7])
+    stepper = decoder()
+    y, another = (read(stepper, torch.tensor(ids)) for ids in ([5, 6, 7], [8, 9, 10]))
     _, state = stepper.step(y, stepper.start(memory()))
     state = state.select(torch.tensor([2, 0, 1]))
     first, one = stepper.step(y, state)
-    second, other = stepper.step(y + 3, state)
+    second, other = stepper.step(another, state)
     again, _ = stepper.step(y, state)
     assert torch.equal(first, again)
     assert not torch.equal(first, second)
@@ -123,7 +129,7 @@ def test_a_memory_that_is_a_slice_of_another_is_read_correctly(threads: int) -> 
 def test_a_traced_step_notes_its_attention_weights() -> None:
     stepper = decoder()
     with trace() as seen:
-        stepper.step(torch.tensor([5, 6, 7]), stepper.start(memory()))
+        stepper.step(read(stepper, torch.tensor([5, 6, 7])), stepper.start(memory()))
     assert len(seen["decode.cross"]) == 2
 
 

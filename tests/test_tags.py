@@ -55,9 +55,9 @@ def place_of(run: Run) -> str:
     return run.spec.data.tag_at
 
 
-def ids_read(part: nn.Module, calls: list[Tensor]) -> Any:
-    """Note the ids that a part's embedding is asked for."""
-    return part.embed.table.register_forward_hook(lambda _, given, __: calls.append(given[0].detach()))
+def ids_read(reader: nn.Module, calls: list[Tensor]) -> Any:
+    """Note the ids that a reader is given."""
+    return reader.table.register_forward_hook(lambda _, given, __: calls.append(given[0].detach()))
 
 
 # --- symbols
@@ -117,7 +117,7 @@ def test_who_reads_the_tag(run: Run) -> None:
     for way in ("all at once", "step by step"):
         encoded: list[Tensor] = []
         decoded: list[Tensor] = []
-        hooks = ids_read(predictor.model.encoder, encoded), ids_read(predictor.model.decoder, decoded)
+        hooks = ids_read(predictor.model.source_reader, encoded), ids_read(predictor.model.target_reader, decoded)
         if way == "all at once":
             predictor.model(batch)
         else:

@@ -151,6 +151,11 @@ S = TypeVar("S", bound="State")
 class State(Protocol):
     """All that a decoder remembers between two steps, as a value."""
 
+    @property
+    def place(self) -> int:
+        """The position of the next step."""
+        ...
+
     def select(self: S, rows: Tensor) -> S:
         """Reorder, repeat or drop hypotheses."""
         ...
@@ -229,10 +234,29 @@ class Score(Protocol):
     def __call__(self, query: Tensor, keys: Tensor) -> Tensor: ...
 
 
+class Reader(Protocol):
+    """From the values of a column to vectors, with positions and dropout."""
+
+    width: int
+
+    def begin(self) -> None:
+        """Begin a new sequence, which ends what lasts over the steps of the one before."""
+        ...
+
+    def __call__(self, values: Tensor, start: int = 0) -> Tensor:
+        """Return the vectors (B, T, D) of ids (B, T) or numbers (B, T, F), the first of which is at `start`."""
+        ...
+
+
 class Encoder(Protocol):
     width: int
 
-    def __call__(self, source: Tensor, mask: Tensor) -> Memory: ...
+    @property
+    def reverse(self) -> bool:
+        """Whether it reads from the end: then its vectors are those of the reversed source."""
+        ...
+
+    def __call__(self, x: Tensor, mask: Tensor) -> Memory: ...
 
 
 class Decoder(Protocol[S]):
@@ -242,9 +266,13 @@ class Decoder(Protocol[S]):
 
     def start(self, memory: Memory) -> S: ...
 
-    def step(self, y: Tensor, state: S) -> tuple[Tensor, S]: ...
+    def step(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+        """Read one vector (N, D); return the output (N, D) and the state after it."""
+        ...
 
-    def unroll(self, y: Tensor, state: S) -> Tensor: ...
+    def unroll(self, x: Tensor, state: S) -> Tensor:
+        """Read all vectors (B, T, D); return the outputs (B, T, D)."""
+        ...
 
 
 class Head(Protocol):

@@ -25,6 +25,7 @@ from weft.nn.heads import Tokens
 from weft.nn.model import Seq2Seq
 from weft.nn.multihead import FeedForward, MultiHead, ResidualNorm
 from weft.nn.positions import Learned, NoPositions, Rotary, Sinusoid
+from weft.nn.readers.tokens import TokenReader
 from weft.predict.engines import (
     FACTS,
     FOLDER,
@@ -95,18 +96,19 @@ def _spec(package: Any, model: Seq2Seq[Any]) -> Any:
     specs, heads = package.specs, decoder.heads
     norm_first = isinstance(encoder.norm, nn.LayerNorm)
     rotary: dict[str, Any] = {}
-    if isinstance(encoder.embed.positions, Rotary):
+    if isinstance(encoder.positions, Rotary):
         rotary = {"rotary_dim": 0, "rotary_interleave": False}
     spec = specs.TransformerSpec(
         specs.transformer_spec.TransformerEncoderSpec(len(encoder.blocks), heads, pre_norm=norm_first, **rotary),
         specs.transformer_spec.TransformerDecoderSpec(len(decoder.blocks), heads, pre_norm=norm_first, **rotary),
     )
-    for part, ours, embeddings in (
-        (spec.encoder, encoder, spec.encoder.embeddings[0]),
-        (spec.decoder, decoder, spec.decoder.embeddings),
+    for part, ours, reader, embeddings in (
+        (spec.encoder, encoder, model.source_reader, spec.encoder.embeddings[0]),
+        (spec.decoder, decoder, model.target_reader, spec.decoder.embeddings),
     ):
-        embeddings.weight = _array(ours.embed.table.weight)
-        _positions(part, ours.embed.positions, ours.width)
+        assert isinstance(reader, TokenReader)
+        embeddings.weight = _array(reader.table.weight)
+        _positions(part, reader.positions, ours.width)
         if norm_first:
             _norm(part.layer_norm, ours.norm)
     encoder_blocks: Any = encoder.blocks

@@ -25,6 +25,7 @@ from weft.core.errors import UserError
 from weft.learn.progress import Progress
 
 FORMAT = 1
+RENAMED = {"encoder.embed.": "source_reader.", "decoder.embed.": "target_reader."}  # weights of earlier versions
 FOLDER = "checkpoints"  # of a run
 WEIGHTS, OPTIMISER, PROGRESS = "weights.safetensors", "optimiser.safetensors", "progress.json"
 
@@ -98,10 +99,23 @@ def load(path: Path, *, weights_only: bool = False) -> Checkpoint:
         for name in (WEIGHTS,) if weights_only else (WEIGHTS, OPTIMISER):
             if _sum(path / name) != content["sums"][name]:
                 raise Damaged(f"{name} does not match its checksum")
-        optimiser = {} if weights_only else load_file(path / OPTIMISER)
-        return Checkpoint(load_file(path / WEIGHTS), optimiser, Progress.from_dict(content["progress"]))
+        optimiser = {} if weights_only else _read(path / OPTIMISER)
+        return Checkpoint(_read(path / WEIGHTS), optimiser, Progress.from_dict(content["progress"]))
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise Damaged(f"it cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    """Read named tensors; names of earlier versions become those of today, in `raw.` and `adam.` entries too."""
+    return {_current_name(name): tensor for name, tensor in load_file(path).items()}
+
+
+def _current_name(name: str) -> str:
+    for old, new in RENAMED.items():
+        prefix, found, rest = name.partition(old)
+        if found and (not prefix or prefix == "raw." or prefix.startswith("adam.")):
+            return f"{prefix}{new}{rest}"
+    return name
 
 
 def steps(folder: Path) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
@@ -62,12 +64,12 @@ def limits(progress: Progress, most: float) -> tuple[dict[str, float], str]:
 
 def weights(model: Model) -> tuple[int, int]:
     """That a symbol of the source meets, and one of the target."""
-    reading = _matrices(model.get_submodule("encoder"))
-    return reading, _matrices(model) - reading
+    tables = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
+    reading = _matrices([model.get_submodule("source_reader"), model.get_submodule("encoder")], tables)
+    return reading, _matrices([model], tables - {id(getattr(model.head, "weight", None))}) - reading
 
 
-def _matrices(module: nn.Module) -> int:
-    """The weights of all. A table of symbol vectors is none that is multiplied with, unless it is the head's too."""
-    head = getattr(getattr(module, "head", None), "weight", None)
-    tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)} - {id(head)}
-    return sum(p.numel() for p in module.parameters() if p.dim() > 1 and id(p) not in tables)
+def _matrices(modules: Sequence[nn.Module], tables: set[int]) -> int:
+    """Return how many weights products are taken with: of all matrices that are no tables of vectors to look up."""
+    parameters = {id(p): p for module in modules for p in module.parameters()}
+    return sum(p.numel() for p in parameters.values() if p.dim() > 1 and id(p) not in tables)

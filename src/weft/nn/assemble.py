@@ -8,7 +8,6 @@ from typing import Any
 from torch import nn
 
 from weft.core.shapes import Shape, Symbols
-from weft.nn import embed as embedding
 from weft.nn.attention import BACKWARDS, ONWARDS, Attention, Project, identity, linear, mlp
 from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
 from weft.nn.cells import Elman, ElmanSigmoid, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
@@ -16,7 +15,6 @@ from weft.nn.decoders.recurrent import AttentionUse, RecurrentDecoder
 from weft.nn.decoders.recurrent import Concat as ConcatJoin
 from weft.nn.decoders.recurrent import Gate as GateJoin
 from weft.nn.decoders.transformer import DecoderBlock, TransformerDecoder
-from weft.nn.embed import Embed
 from weft.nn.encoders import EncoderBlock, RecurrentEncoder, TransformerEncoder
 from weft.nn.heads import Copy, Ctc, Tokens
 from weft.nn.lstm import Lstm, LstmB, LstmF, LstmI, LstmO
@@ -32,6 +30,8 @@ from weft.nn.positions import (
     Sinusoid,
     SinusoidConcat,
 )
+from weft.nn.readers.tokens import TokenReader
+from weft.nn.readers.tokens import table as embedding_table
 from weft.nn.scores import Additive, Bilinear, Concat, Cosine, Dot, Rbf, Scaled, Score
 from weft.nn.unroll import LayerOptions, Reader, Stack
 from weft.nn.weighers import Weigher, exact, kernel, nearest, softmax, sparsemax, straight_through
@@ -98,21 +98,21 @@ def assemble(
     assert isinstance(source, Symbols)
     assert isinstance(target, Symbols)
     assert context is None
-    of_target = embedding.table(target.count, spec.embed.width)
-    of_source = of_target if spec.embed.shared else embedding.table(source.count, spec.embed.width)
-    encoder = _encoder(spec, of_source)
-    decoder = None if isinstance(spec.decoder, NoDecoder) else _decoder(spec, of_target)
-    width = encoder.width if decoder is None else decoder.width
+    of_target = embedding_table(target.count, spec.embed.width)
+    of_source = of_target if spec.embed.shared else embedding_table(source.count, spec.embed.width)
+    source_reader, encoder = _encoder(spec, of_source)
+    written = None if isinstance(spec.decoder, NoDecoder) else _decoder(spec, of_target)
+    width = encoder.width if written is None else written[1].width
     known = range(source.count) if copies is None else copies
     turned = spec.head.tied and spec.decoder.kind == "transformer"
     head = HEADS[spec.head.kind](width, encoder.width, of_target, spec.head.tied, turned, known)
-    if decoder is None:
-        return Aligned(encoder, head)
+    if written is None:
+        return Aligned(source_reader, encoder, head)
     prompted = spec.data.tag is not None and spec.data.tag_at == "decoder"
-    return Seq2Seq(encoder, _bridge(spec), decoder, head, prompted)
+    return Seq2Seq(source_reader, encoder, _bridge(spec), *written, head, prompted)
 
 
-def _encoder(spec: Spec, table: nn.Embedding) -> RecurrentEncoder | TransformerEncoder:
+def _encoder(spec: Spec, table: nn.Embedding) -> tuple[TokenReader, RecurrentEncoder | TransformerEncoder]:
     if isinstance(spec.encoder, RecurrentEncoderSpec):
         return _recurrent_encoder(spec, spec.encoder, table)
     return _transformer_encoder(spec, spec.encoder, table)
@@ -122,14 +122,16 @@ def _layer_options(spec: Spec, part: RecurrentEncoderSpec | RecurrentDecoderSpec
     return LayerOptions(spec.train.dropout, part.variational, part.residual, part.layer_norm)
 
 
-def _recurrent_embed(spec: Spec, table: nn.Embedding, options: LayerOptions, noise: float = 0.0) -> Embed:
+def _recurrent_reader(spec: Spec, table: nn.Embedding, options: LayerOptions, noise: float = 0.0) -> TokenReader:
     """Schemes that act within attention have no effect on a recurrence."""
     scheme = POSITIONS[spec.embed.positions]
     positions = NoPositions() if scheme.in_attention else scheme(spec.embed.width)
-    return Embed(table, spec.embed.width, positions, options.make_dropout(), noise)
+    return TokenReader(table, spec.embed.width, positions, options.make_dropout(), noise)
 
 
-def _recurrent_encoder(spec: Spec, part: RecurrentEncoderSpec, table: nn.Embedding) -> RecurrentEncoder:
+def _recurrent_encoder(
+    spec: Spec, part: RecurrentEncoderSpec, table: nn.Embedding
+) -> tuple[TokenReader, RecurrentEncoder]:
     both, options = part.directions == "both", _layer_options(spec, part)
     width = part.width // 2 if both else part.width
 
@@ -137,16 +139,18 @@ def _recurrent_encoder(spec: Spec, part: RecurrentEncoderSpec, table: nn.Embeddi
         inputs = [spec.embed.width] + [part.width] * (part.layers - 1)
         return [CELLS[part.cell](i, width) for i in inputs]
 
-    reader = Reader(cells(), cells() if both else [], options)
-    embed = _recurrent_embed(spec, table, options)
-    return RecurrentEncoder(embed, reader, part.width, part.reverse, options.make_dropout())
+    layers = Reader(cells(), cells() if both else [], options)
+    reader = _recurrent_reader(spec, table, options)
+    return reader, RecurrentEncoder(layers, part.width, part.reverse, options.make_dropout())
 
 
-def _transformer_embed(spec: Spec, part: TransformerEncoderSpec | TransformerDecoderSpec, table: nn.Embedding) -> Embed:
+def _transformer_reader(
+    spec: Spec, part: TransformerEncoderSpec | TransformerDecoderSpec, table: nn.Embedding
+) -> TokenReader:
     ahead = isinstance(part, TransformerEncoderSpec)  # only an encoder sees later positions
     positions = POSITIONS[spec.embed.positions](part.width, part.heads, ahead)
     noise = 0.0 if ahead else spec.feeding.noise
-    return Embed(table, part.width, positions, LayerOptions(spec.train.dropout).make_dropout(), noise)
+    return TokenReader(table, part.width, positions, LayerOptions(spec.train.dropout).make_dropout(), noise)
 
 
 def _heads(part: TransformerEncoderSpec | TransformerDecoderSpec, memory_width: int) -> MultiHead:
@@ -154,12 +158,15 @@ def _heads(part: TransformerEncoderSpec | TransformerDecoderSpec, memory_width: 
     return MultiHead(part.width, part.heads, memory_width, SCORES[look.score], WEIGHERS[look.weigh])
 
 
-def _transformer_encoder(spec: Spec, part: TransformerEncoderSpec, table: nn.Embedding) -> TransformerEncoder:
+def _transformer_encoder(
+    spec: Spec, part: TransformerEncoderSpec, table: nn.Embedding
+) -> tuple[TokenReader, TransformerEncoder]:
     blocks = [
         EncoderBlock(_heads(part, part.width), part.width, part.inner, part.norm, spec.train.dropout)
         for _ in range(part.layers)
     ]
-    return TransformerEncoder(_transformer_embed(spec, part, table), blocks, part.width, part.norm)
+    reader = _transformer_reader(spec, part, table)
+    return reader, TransformerEncoder(reader.positions, blocks, part.width, part.norm)
 
 
 def _bridge(spec: Spec) -> Bridge:
@@ -170,7 +177,7 @@ def _bridge(spec: Spec) -> Bridge:
     return bridge(spec.encoder.width, spec.decoder.width, spec.decoder.layers)
 
 
-def _decoder(spec: Spec, table: nn.Embedding) -> RecurrentDecoder | TransformerDecoder:
+def _decoder(spec: Spec, table: nn.Embedding) -> tuple[TokenReader, RecurrentDecoder | TransformerDecoder]:
     assert not isinstance(spec.decoder, NoDecoder)
     if isinstance(spec.decoder, RecurrentDecoderSpec):
         return _recurrent_decoder(spec, spec.decoder, table)
@@ -186,14 +193,16 @@ def _attention(part: RecurrentDecoderSpec, memory_width: int) -> Attention | Non
     return Attention(part.width, memory_width, *parts, look.heads, moves if look.location_aware else None)
 
 
-def _recurrent_decoder(spec: Spec, part: RecurrentDecoderSpec, table: nn.Embedding) -> RecurrentDecoder:
+def _recurrent_decoder(
+    spec: Spec, part: RecurrentDecoderSpec, table: nn.Embedding
+) -> tuple[TokenReader, RecurrentDecoder]:
     look, options = part.attention, _layer_options(spec, part)
     every = spec.bridge.give == "every"
     attention = _attention(part, spec.encoder.width)
     fed = attention.width if attention is not None and look.feed else 0
     inputs = [spec.embed.width + (part.width if every else 0) + fed] + [part.width] * (part.layers - 1)
-    return RecurrentDecoder(
-        embed=_recurrent_embed(spec, table, options, spec.feeding.noise),
+    reader = _recurrent_reader(spec, table, options, spec.feeding.noise)
+    return reader, RecurrentDecoder(
         stack=Stack([CELLS[part.cell](i, part.width) for i in inputs], options),
         width=part.width,
         attention=attention,
@@ -204,7 +213,9 @@ def _recurrent_decoder(spec: Spec, part: RecurrentDecoderSpec, table: nn.Embeddi
     )
 
 
-def _transformer_decoder(spec: Spec, part: TransformerDecoderSpec, table: nn.Embedding) -> TransformerDecoder:
+def _transformer_decoder(
+    spec: Spec, part: TransformerDecoderSpec, table: nn.Embedding
+) -> tuple[TokenReader, TransformerDecoder]:
     memory = spec.encoder.width
     blocks = [
         DecoderBlock(
@@ -212,4 +223,5 @@ def _transformer_decoder(spec: Spec, part: TransformerDecoderSpec, table: nn.Emb
         )
         for _ in range(part.layers)
     ]
-    return TransformerDecoder(_transformer_embed(spec, part, table), blocks, part.width, part.norm)
+    reader = _transformer_reader(spec, part, table)
+    return reader, TransformerDecoder(reader.positions, blocks, part.width, part.norm)

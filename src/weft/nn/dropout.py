@@ -17,6 +17,9 @@ LEVELS = 1 << 16
 class Dropout(nn.Dropout):
     """Each value is zero with probability p, the others are divided by 1 − p (Srivastava 2014)."""
 
+    def begin(self) -> None:
+        """Begin a new sequence, for masks that last over time."""
+
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x

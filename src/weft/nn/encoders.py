@@ -1,4 +1,4 @@
-"""Encoders: from source ids and a mask to Memory."""
+"""Encoders: from vectors and a mask to Memory."""
 
 # B batch · S source length · D width
 
@@ -10,7 +10,6 @@ from weft.core.kinds import Memory
 from weft.core.masks import biased, last_real, reverse_real
 from weft.core.trace import note
 from weft.nn.dropout import Dropout, begin_all
-from weft.nn.embed import Embed
 from weft.nn.multihead import FeedForward, MultiHead, ResidualNorm, last_norm
 from weft.nn.positions import NoPositions
 from weft.nn.unroll import Reader
@@ -19,19 +18,19 @@ from weft.nn.unroll import Reader
 class RecurrentEncoder(nn.Module):
     """Layers of recurrences over the source, from its start or, reversed, from its end (Sutskever 2014)."""
 
-    def __init__(self, embed: Embed, reader: Reader, width: int, reverse: bool, dropout: Dropout) -> None:
+    def __init__(self, reader: Reader, width: int, reverse: bool, dropout: Dropout) -> None:
         super().__init__()
-        self.embed, self.reader, self.width, self.reverse = embed, reader, width, reverse
+        self.reader, self.width, self.reverse = reader, width, reverse
         self.dropout = dropout
 
-    def forward(self, source: Tensor, mask: Tensor) -> Memory:
+    def forward(self, x: Tensor, mask: Tensor) -> Memory:
+        """Read vectors (B, S, E), reversed already where `reverse` says so; the states are in the source's order."""
         begin_all(self)
-        x = self.embed(reverse_real(source, mask) if self.reverse else source)
         states, final = self.reader(x, mask)
         note("encode.states", states)
         if self.reverse:
             states = reverse_real(states, mask)
-        return Memory(self.dropout(states), mask, tuple(self.dropout(f) for f in final), source)
+        return Memory(self.dropout(states), mask, tuple(self.dropout(f) for f in final))
 
 
 class EncoderBlock(nn.Module):
@@ -51,16 +50,19 @@ class EncoderBlock(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """Blocks of self-attention (Vaswani 2017)."""
+    """Blocks of self-attention (Vaswani 2017). The positions are those of its reader."""
 
-    def __init__(self, embed: Embed, blocks: list[EncoderBlock], width: int, norm: str) -> None:
+    reverse = False
+
+    def __init__(self, positions: NoPositions, blocks: list[EncoderBlock], width: int, norm: str) -> None:
         super().__init__()
-        self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), last_norm(width, norm), width
+        self.positions, self.width = positions, width
+        self.blocks, self.norm = nn.ModuleList(blocks), last_norm(width, norm)
 
-    def forward(self, source: Tensor, mask: Tensor) -> Memory:
-        x, positions = self.embed(source), self.embed.positions
+    def forward(self, x: Tensor, mask: Tensor) -> Memory:
+        positions = self.positions
         seen = biased(mask[:, None, None], positions.bias(x.shape[1], x.shape[1], 0))
         for block in self.blocks:
             x = block(x, seen, positions)
         states = self.norm(x)
-        return Memory(states, mask, (last_real(states, mask),), source)
+        return Memory(states, mask, (last_real(states, mask),))

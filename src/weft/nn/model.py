@@ -1,4 +1,4 @@
-"""The model is one sentence: head(decode(bridge(encode(x)), y)); for CTC it is head(encode(x))."""
+"""The model is one sentence: head(decode(bridge(encode(read(x))), read(y))); for CTC it is head(encode(read(x)))."""
 
 # B lines · S source length · N hypotheses · V symbols
 
@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from weft.core import native
 from weft.core.emissions import Choice
-from weft.core.kinds import Batch, Column, Decoder, Emission, Encoder, Head, Memory, S
+from weft.core.kinds import Batch, Column, Decoder, Emission, Encoder, Head, Memory, Reader, S
 from weft.core.lines import Lines
+from weft.core.masks import reverse_real
 from weft.core.pair import START
 
 
@@ -36,6 +37,8 @@ class SearchState(Generic[S]):
 class Model(nn.Module):
     """What training and validation need of a model."""
 
+    source_reader: Reader
+    encoder: Encoder
     head: Head
 
     def forward(self, batch: Batch) -> Emission:
@@ -45,35 +48,50 @@ class Model(nn.Module):
         """Run everything but the head; return outputs (B, T, D) and the memory."""
         raise NotImplementedError
 
+    def encode(self, source: Column) -> Memory:
+        """Return what the encoder reads of the source."""
+        self.source_reader.begin()
+        values = reverse_real(source.values, source.mask) if self.encoder.reverse else source.values
+        return replace(self.encoder(self.source_reader(values), source.mask), source=source.values)
+
     @property
     def parameter_count(self) -> int:
         return sum(p.numel() for p in self.parameters())
 
 
 class Seq2Seq(Model, Generic[S]):
-    """Any encoder, bridge, decoder and head, trained on whole batches and searched step by step.
+    """Any readers, encoder, bridge, decoder and head, trained on whole batches and searched step by step.
 
     When `prompted`, the first token of the source is not read by the encoder: the decoder reads it instead of START.
     """
 
     def __init__(
-        self, encoder: Encoder, bridge: nn.Module, decoder: Decoder[S], head: Head, prompted: bool = False
+        self,
+        source_reader: Reader,
+        encoder: Encoder,
+        bridge: nn.Module,
+        target_reader: Reader,
+        decoder: Decoder[S],
+        head: Head,
+        prompted: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder, self.bridge, self.decoder, self.head, self.prompted = encoder, bridge, decoder, head, prompted
+        self.source_reader, self.encoder, self.bridge = source_reader, encoder, bridge
+        self.target_reader, self.decoder, self.head, self.prompted = target_reader, decoder, head, prompted
 
     def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
         given = batch.given.values
         if self.prompted:
             given = torch.cat([batch.source.values[:, :1], given[:, 1:]], dim=1)
         memory = self.read(batch.source)
-        return self.decoder.unroll(given, self.decoder.start(memory)), memory
+        state = self._start(memory)
+        return self.decoder.unroll(self.target_reader(given, state.place), state), memory
 
     def begin(self, source: Column, context: Column | None = None) -> SearchState[S]:
         memory = self.read(source)
         prompt = source.values[:, 0] if self.prompted else None
         lines = Lines(source.size)
-        return SearchState(self.decoder.start(memory), lines, memory if self.head.sees_source else None, prompt)
+        return SearchState(self._start(memory), lines, memory if self.head.sees_source else None, prompt)
 
     def advance(self, y: Tensor, search: SearchState[S]) -> tuple[Tensor, SearchState[S]]:
         out, search = self._step(y, search)
@@ -91,13 +109,19 @@ class Seq2Seq(Model, Generic[S]):
         """Read the last values and return the decoder's output (N, 1, D)."""
         if search.prompt is not None:
             y = torch.where(y == START, search.prompt, y)
-        out, state = self.decoder.step(y, search.state)
+        x = self.target_reader(y[:, None], search.state.place)[:, 0]  # (N, D)
+        out, state = self.decoder.step(x, search.state)
         return out[:, None], replace(search, state=state)
+
+    def _start(self, memory: Memory) -> S:
+        self.target_reader.begin()
+        return self.decoder.start(memory)
 
     def read(self, source: Column) -> Memory:
         """Return what encoder and bridge hand to the decoder."""
-        first = 1 if self.prompted else 0
-        memory: Memory = self.bridge(self.encoder(source.values[:, first:], source.mask[:, first:]))
+        if self.prompted:
+            source = Column(source.values[:, 1:], source.mask[:, 1:])
+        memory: Memory = self.bridge(self.encode(source))
         return memory
 
 
@@ -113,20 +137,17 @@ def _log_probs(fresh: Emission) -> Tensor:
 class Aligned(Model):
     """An encoder alone, which predicts at every position of the source: for CTC."""
 
-    def __init__(self, encoder: Encoder, head: Head) -> None:
+    def __init__(self, source_reader: Reader, encoder: Encoder, head: Head) -> None:
         super().__init__()
-        self.encoder, self.head = encoder, head
+        self.source_reader, self.encoder, self.head = source_reader, encoder, head
 
     def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
-        memory = self.read(batch.source)
+        memory = self.encode(batch.source)
         return memory.states, memory
 
     def frames(self, source: Column) -> Tensor:
         """Return the log-probabilities of tokens and blank at each position (B, S, V)."""
-        memory = self.read(source)
+        memory = self.encode(source)
         emission = self.head(memory.states, memory)
         assert isinstance(emission, Choice)
         return emission.log_probs
-
-    def read(self, source: Column) -> Memory:
-        return self.encoder(source.values, source.mask)

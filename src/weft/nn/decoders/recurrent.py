@@ -19,7 +19,6 @@ from weft.nn import fused
 from weft.nn.attention import Attention, PreparedSource
 from weft.nn.cells import blend
 from weft.nn.dropout import Dropout, begin_all
-from weft.nn.embed import Embed
 from weft.nn.fused import FusedAttention
 from weft.nn.unroll import Layers, Stack
 
@@ -83,7 +82,6 @@ class AttentionUse:
 class RecurrentDecoder(nn.Module):
     def __init__(
         self,
-        embed: Embed,
         stack: Stack,
         width: int,
         attention: Attention | None,
@@ -93,7 +91,7 @@ class RecurrentDecoder(nn.Module):
         dropout: Dropout,
     ) -> None:
         super().__init__()
-        self.embed, self.stack, self.width, self.every, self.dropout = embed, stack, width, every, dropout
+        self.stack, self.width, self.every, self.dropout = stack, width, every, dropout
         self.attention, self.join = attention, join
         self.feed, self.before = looking.feed and attention is not None, looking.before and attention is not None
 
@@ -116,13 +114,12 @@ class RecurrentDecoder(nn.Module):
         assert self.attention is not None
         return self.attention.width
 
-    def step(self, y: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        x = self._with_summary(self.embed(y[:, None], state.place), state)
-        h, context, after = self._step(x[:, 0], state)
+    def step(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        h, context, after = self._step(self._with_summary(x[:, None], state)[:, 0], state)
         return self._joined(h[:, None], context)[:, 0], after
 
-    def unroll(self, y: Tensor, state: RecurrentState) -> Tensor:
-        x = self._with_summary(self.embed(y, state.place), state)  # (B, T, I)
+    def unroll(self, x: Tensor, state: RecurrentState) -> Tensor:
+        x = self._with_summary(x, state)  # (B, T, I)
         return self._joined(*(self._fed(x, state) if self.feed else self._all_at_once(x, state)))
 
     def _all_at_once(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:

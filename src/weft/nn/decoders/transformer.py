@@ -15,7 +15,6 @@ from weft.core.masks import biased, causal
 from weft.core.native.decoding import Block, Blocks, Decoding, Norm, Panels, StepInputs
 from weft.core.trace import tracing
 from weft.nn.cache import Cache
-from weft.nn.embed import Embed
 from weft.nn.multihead import FeedForward, MultiHead, ResidualNorm, last_norm, together
 from weft.nn.positions import NoPositions
 
@@ -87,9 +86,12 @@ class DecoderBlock(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    def __init__(self, embed: Embed, blocks: list[DecoderBlock], width: int, norm: str) -> None:
+    """Blocks of self-attention and cross-attention. The positions are those of its reader."""
+
+    def __init__(self, positions: NoPositions, blocks: list[DecoderBlock], width: int, norm: str) -> None:
         super().__init__()
-        self.embed, self.blocks, self.norm, self.width = embed, nn.ModuleList(blocks), last_norm(width, norm), width
+        self.positions, self.width = positions, width
+        self.blocks, self.norm = nn.ModuleList(blocks), last_norm(width, norm)
         self.packed: tuple[Decoding, Blocks] | None = None  # in a model that only predicts, see weft/nn/packed.py
 
     @property
@@ -102,23 +104,24 @@ class TransformerDecoder(nn.Module):
         written = Cache.start(lines.count, len(blocks), self.heads, source[0][0])
         return TransformerState(source, memory.mask[:, None, None], lines, written)
 
-    def step(self, y: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
+    def step(self, x: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         packed = self.packed
         if packed is not None and native.is_plain(state.written.buffer) and not tracing():
             written = state.written.extended(1)
-            return self._compiled_step(*packed, y, state, written), replace(state, written=written)
+            return self._compiled_step(*packed, x, state, written), replace(state, written=written)
         state = state.compacted()
         written = state.written.extended(1)
-        return self._advance(y[:, None], state, None, written)[:, 0], replace(state, written=written)
+        return self._advance(x[:, None], state, None, written)[:, 0], replace(state, written=written)
 
-    def unroll(self, y: Tensor, state: TransformerState) -> Tensor:
+    def unroll(self, x: Tensor, state: TransformerState) -> Tensor:
         state = state.compacted()
-        written = state.written.extended(y.shape[1]) if state.place else None
-        return self._advance(y, state, causal(y.shape[1], state.place, y.device), written)
+        written = state.written.extended(x.shape[1]) if state.place else None
+        return self._advance(x, state, causal(x.shape[1], state.place, x.device), written)
 
-    def _advance(self, y: Tensor, state: TransformerState, visible: Tensor | None, written: Cache | None) -> Tensor:
-        x, positions = self.embed(y, state.place), self.embed.positions  # (N, T, D)
-        visible = biased(visible, positions.bias(y.shape[1], state.place + y.shape[1], state.place))
+    def _advance(self, x: Tensor, state: TransformerState, visible: Tensor | None, written: Cache | None) -> Tensor:
+        """Return the outputs (N, T, D) of new positions x (N, T, D)."""
+        positions = self.positions
+        visible = biased(visible, positions.bias(x.shape[1], state.place + x.shape[1], state.place))
         for number, (block, source) in enumerate(zip(self._blocks(), state.source, strict=True)):
             x = block(x, source, state, Seen(positions, visible, written, number))
         out: Tensor = self.norm(x)
@@ -138,15 +141,15 @@ class TransformerDecoder(nn.Module):
         self.packed = None
 
     def _compiled_step(
-        self, compiled: Decoding, blocks: Blocks, y: Tensor, state: TransformerState, written: Cache
+        self, compiled: Decoding, blocks: Blocks, x: Tensor, state: TransformerState, written: Cache
     ) -> Tensor:
-        x, positions, place = self.embed(y[:, None], state.place), self.embed.positions, state.place
+        positions, place = self.positions, state.place
         turn = positions.turns(place, 1, self.width // self.heads, x)
         bias = positions.bias(1, place + 1, place)
         cache = (written.buffer, written.length, written.row_of)
         bias = None if bias is None else bias.contiguous()
         inputs = StepInputs(state.source, state.mask, state.stored, state.lines.each, *cache, turn, bias)
-        return compiled.step(x[:, 0], blocks, inputs)
+        return compiled.step(x, blocks, inputs)
 
     def _blocks(self) -> list[DecoderBlock]:
         return [block for block in self.blocks if isinstance(block, DecoderBlock)]

@@ -12,7 +12,7 @@ from weft.nn.dropout import Dropout
 from weft.nn.positions import NoPositions
 
 
-class Embed(nn.Module):
+class TokenReader(nn.Module):
     """Vectors from a table, times √E, projected if the next part is of another width; then positions and dropout.
 
     In training, Gaussian `noise` is added (its standard deviation relative to a vector's own).
@@ -28,7 +28,12 @@ class Embed(nn.Module):
         self.dropout = dropout
         self.scale = own**0.5
 
+    def begin(self) -> None:
+        """Begin a new sequence: a dropout mask that lasts over time is drawn anew."""
+        self.dropout.begin()
+
     def forward(self, ids: Tensor, start: int = 0) -> Tensor:
+        """Return the vectors (B, T, D) of ids (B, T), the first of which is at position `start`."""
         x = self.table(ids) * self.scale
         if self.noise and self.training:
             x = x + self.noise * torch.randn_like(x)
