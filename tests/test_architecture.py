@@ -189,14 +189,14 @@ def test_the_rule_itself_says_what_the_design_says(module: str, name: str, allow
 
 def test_imports_are_seen_wherever_they_stand() -> None:
     text = (
-        "import weft.api\nfrom weft.nn import embed as e\nfrom .kinds import Pair\nfrom . import masks\n"
+        "import weft.api\nfrom weft.nn import cells as e\nfrom .kinds import Pair\nfrom . import masks\n"
         "def f():\n    from weft.cli.main import main\n"
         "class C:\n    import weft.spec\n"
         "if TYPE_CHECKING:\n    from weft.learn import loop\n"
     )
     assert [(i.name, i.at_once) for i in imports_of("weft.core.errors", ast.parse(text))] == [
         ("weft.api", True),
-        ("weft.nn.readers.tokens", True),
+        ("weft.nn.cells", True),
         ("weft.core.kinds", True),
         ("weft.core.masks", True),
         ("weft.cli.main", False),

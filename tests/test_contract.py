@@ -234,7 +234,8 @@ def test_an_empty_line_is_one_end() -> None:
 
 def read(model: nn.Module, batch: Batch) -> Any:
     """What encoder and bridge make of the sources."""
-    return model.read(batch.source) if hasattr(model, "bridge") else model.encode(batch.source)
+    memory = model.encode(batch.source)
+    return model.bridge(memory) if hasattr(model, "bridge") else memory
 
 
 @everywhere

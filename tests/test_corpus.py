@@ -72,7 +72,7 @@ def test_a_batch_holds_the_rows_that_were_asked_for_in_that_order(tmp_path: Path
     source, target = tokenisers(pairs)
     corpus = write_corpus(pairs, source, target, tmp_path / "corpus")
     batch = corpus.batch([9, 2, 30])
-    assert [source.decode(row.tolist()) for row in batch.source] == [pairs[i].source for i in (9, 2, 30)]
+    assert [source.decode(row.tolist()) for row in batch.source.values] == [pairs[i].source for i in (9, 2, 30)]
     assert [target.decode(row.tolist()) for row in batch.wanted.values] == [pairs[i].target for i in (9, 2, 30)]
 
 

@@ -27,7 +27,6 @@ from weft.core.pair import PAD, UNKNOWN
 from weft.core.shapes import Symbols
 from weft.core.trace import trace
 from weft.learn.objectives import CrossEntropy
-from weft.nn import embed as embedding
 from weft.nn.assemble import BRIDGES, CELLS, JOINS, PROJECTIONS, SCORES, WEIGHERS, assemble
 from weft.nn.attention import ONWARDS, Attention
 from weft.nn.cache import Cache
@@ -38,6 +37,7 @@ from weft.nn.heads import Copy, copied_as
 from weft.nn.lstm import Lstm, LstmB
 from weft.nn.multihead import MultiHead
 from weft.nn.positions import NoPositions
+from weft.nn.readers import tokens as embedding
 from weft.nn.unroll import LayerOptions, Reader, over_time
 from weft.settings import compose
 
