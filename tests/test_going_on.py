@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from test_resume import assert_same_run, write_pairs
 from weft.core.errors import Interrupted
+from weft.learn import checkpoint
 from weft.runs.report import Quiet
 
 SMALL = {
@@ -76,3 +79,45 @@ def test_a_stopped_run_goes_on_to_the_same_end(kind: str, tmp_path: Path) -> Non
         train("stopped", Stopper())
     train("stopped", Quiet(), resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+OLD_NAMES = {"source_reader.": "encoder.embed.", "target_reader.": "decoder.embed."}  # of the version before readers
+
+
+def make_old(run: Path) -> int:
+    """Write every checkpoint of a run as the version before readers did; return how many names that changes."""
+    changed = 0
+    for folder in (run / "checkpoints").iterdir():
+        content = json.loads((folder / checkpoint.PROGRESS).read_text(encoding="utf-8"))
+        del content["sum"]
+        for name in (checkpoint.WEIGHTS, checkpoint.OPTIMISER):
+            tensors = {}
+            for key, tensor in load_file(folder / name).items():
+                old = key
+                for new, before in OLD_NAMES.items():
+                    old = old.replace(new, before)
+                tensors[old], changed = tensor, changed + (old != key)
+            save_file(tensors, folder / name)
+            content["sums"][name] = checkpoint._sum(folder / name)
+        content["sum"] = checkpoint._sum_of(content)
+        (folder / checkpoint.PROGRESS).write_text(json.dumps(content), encoding="utf-8")
+    return changed
+
+
+@pytest.mark.parametrize("kind", ["variational", "transformer", "ctc"])
+def test_a_run_folder_from_before_readers_predicts_and_goes_on_alike(kind: str, tmp_path: Path) -> None:
+    import weft
+
+    pairs = write_pairs(tmp_path / "pairs.tsv", 60)
+
+    def train(name: str, reporter: Quiet, resume: bool = False) -> Any:
+        return weft.train(pairs, out=tmp_path / name, steps=20, settings=KINDS[kind], reporter=reporter, resume=resume)
+
+    words = train("whole", Quiet()).predict(["abc", "hhd", "fa"])
+    with pytest.raises(Interrupted):
+        train("stopped", Stopper())
+    assert make_old(tmp_path / "stopped") >= 8
+    train("stopped", Quiet(), resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+    make_old(tmp_path / "whole")
+    assert weft.load(tmp_path / "whole").predict(["abc", "hhd", "fa"]) == words
