@@ -23,6 +23,7 @@ RANKS = {
     "weft.core": 0,
     "weft.spec": 1,
     "weft.compatibility": 1,
+    "weft.compatibility_kinds": 1,
     "weft.settings": 1,
     "weft.data": 1,
     "weft.score": 1,
@@ -56,7 +57,7 @@ RANKS = {
 }
 ONLY_CORE = ("weft.core", "weft.data", "weft.score", "weft.nn.model", "weft.search", "weft.learn.objectives")
 ONLY_CORE += ("weft.learn.feeding",)
-SETTINGS = ("weft.spec", "weft.compatibility", "weft.settings")
+SETTINGS = ("weft.spec", "weft.compatibility", "weft.compatibility_kinds", "weft.settings")
 OF_RANK_8 = {"weft.serve": ("weft.look",), "weft.recipes": ("weft.look", "weft.compare")}  # and all may use api
 
 

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from variants import CTC, STEPPING, fits, layer, transformer
+from variants import CTC, LABELS, STEPPING, fits, layer, transformer
 from weft.core.errors import UserError
 from weft.core.kinds import Batch, Column
 from weft.core.pair import END, PAD, START
@@ -26,11 +26,22 @@ from weft.core.trace import trace
 from weft.learn.feeding import SCHEDULES
 from weft.learn.objectives import OBJECTIVES, CrossEntropy, Ctc
 from weft.learn.snapshot import put_weights
-from weft.nn.assemble import BRIDGES, CELLS, HEADS, JOINS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS, assemble
+from weft.nn.assemble import (
+    BRIDGES,
+    CELLS,
+    HEADS,
+    JOINS,
+    POOLS,
+    POSITIONS,
+    PROJECTIONS,
+    SCORES,
+    WEIGHERS,
+    assemble,
+)
 from weft.nn.positions import BUCKETS, PLACES, REACH
 from weft.search.decode import SearchPlan, decode
 from weft.settings import Layer, compose, flatten, put
-from weft.spec import Attention, Bridge, CellName, Feeding, Head, Objective, PositionName, ScoreName, Spec
+from weft.spec import Attention, Bridge, CellName, Feeding, Head, Objective, Pool, PositionName, ScoreName, Spec
 
 SYMBOLS = 14  # 4 specials and 10 of text
 VARIANTS = {**STEPPING, **CTC}
@@ -88,6 +99,7 @@ def names_of(part: type[Any], field: str) -> tuple[str, ...]:
         (names_of(Attention, "weigh"), tuple(WEIGHERS)),
         (names_of(Attention, "project"), tuple(PROJECTIONS)),
         (names_of(Attention, "join"), tuple(JOINS)),
+        (names_of(Pool, "kind"), tuple(POOLS)),
         (names_of(Head, "kind"), tuple(HEADS)),
         (names_of(Objective, "kind"), tuple(OBJECTIVES)),
         (names_of(Feeding, "schedule"), tuple(SCHEDULES)),
@@ -100,6 +112,7 @@ def names_of(part: type[Any], field: str) -> tuple[str, ...]:
         "weighers",
         "projections",
         "joins",
+        "pools",
         "heads",
         "objectives",
         "feeding",
@@ -110,12 +123,14 @@ def test_the_names_in_the_settings_are_those_of_the_tables(names: tuple[str, ...
 
 
 def test_every_line_of_every_table_is_in_some_variant() -> None:
-    seen = {(key, value) for name in VARIANTS for key, value in flatten(member_spec(name).model_dump())}
+    trees = {**VARIANTS, **LABELS}.values()
+    seen = {(key, value) for tree in trees for key, value in flatten(compose(("flag", tree)).spec.model_dump())}
     wanted = [("encoder.cell", c) for c in CELLS] + [("decoder.cell", c) for c in CELLS]
     wanted += [("decoder.attention.score", s) for s in ("none", *SCORES)]
     wanted += [("decoder.attention.weigh", w) for w in WEIGHERS]
     wanted += [("decoder.attention.project", p) for p in PROJECTIONS] + [("decoder.attention.join", j) for j in JOINS]
     wanted += [("embed.positions", p) for p in POSITIONS] + [("head.kind", h) for h in HEADS]
+    wanted += [("pool.kind", p) for p in POOLS]
     wanted += [("bridge.kind", b) for b in BRIDGES] + [("bridge.give", g) for g in names_of(Bridge, "give")]
     wanted += [(f"{side}.norm", n) for side in ("encoder", "decoder") for n in ("pre", "post")]
     wanted += [
@@ -131,7 +146,7 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     ),
     "nothing to give": (layer(bridge={"kind": "zeros", "give": "every"}), "bridge.give=every has no effect"),
     "bridge to a Transformer": (layer(decoder=transformer(), bridge__kind="last"), "bridge has no effect"),
-    "last of another width": (layer(bridge__kind="last", decoder__width=24), "bridge.kind=last hands"),
+    "last of another width": (layer(bridge__kind="last", decoder__width=24), "bridge.kind=last passes"),
     "dot of other widths": (layer(decoder__attention__score="dot", decoder__width=24), "decoder.attention.score=dot"),
     "rbf of other widths": (layer(decoder__attention__score="rbf", decoder__width=24), "decoder.attention.score=rbf"),
     "heads": (layer(decoder__attention__heads=3), "decoder.attention.heads=3 must divide"),
@@ -151,8 +166,8 @@ REFUSED: dict[str, tuple[Layer, str]] = {
         "embed.positions=rotary needs an even width",
     ),
     "no room for waves": (layer(embed={"width": 3, "positions": "sinusoid-concat"}), "sinusoid-concat keeps a quarter"),
-    "residual of one layer": (layer(decoder__residual=True), "decoder.residual=true adds nothing"),
-    "residual encoder of one layer": (layer(encoder__residual=True), "encoder.residual=true adds nothing"),
+    "residual of one layer": (layer(decoder__residual=True), "decoder.residual=true has no effect"),
+    "residual encoder of one layer": (layer(encoder__residual=True), "encoder.residual=true has no effect"),
     "ctc with a decoder": ({"head": {"kind": "ctc"}, "decoder": {"kind": "recurrent"}}, "are not compatible"),
     "ctc objective alone": (layer(objective__kind="ctc"), "are not compatible"),
     "ctc with a bridge": ({"head": {"kind": "ctc"}, "bridge": {"kind": "mean"}}, "bridge has no effect"),
@@ -168,6 +183,31 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     ),
     "own with token dropout": (layer(feeding={"kind": "own", "token_dropout": 0.1}), "feeding.token_dropout hides"),
     "shared but cut otherwise": (layer(embed__shared=True, source__tokens="bytes"), "embed.shared=true needs"),
+    "a label as a source": (layer(source__kind="label"), "only a target can be a label"),
+    "a label written by a decoder": (layer(target__kind="label"), "labels are predicted without a decoder"),
+    "a label head alone": (layer(head__kind="label"), "labels are predicted without a decoder"),
+    "a task of labels with a decoder": ({"task": "classify", "decoder": {"kind": "recurrent"}}, "without a decoder"),
+    "a task of labels with tokens": ({"task": "classify", "head": {"kind": "tokens"}}, "without a decoder"),
+    "a pool without labels": (layer(pool__kind="query"), "pool.kind=query has no effect with task=transduce"),
+    "a pool for each token": ({"task": "classify-tokens", "pool": {"kind": "last"}}, "pool.kind=last has no effect"),
+    "class weights of tokens": (layer(objective__class_power=0.5), "objective.class_power=0.5 weighs labels"),
+    "labels by exact": ({"task": "classify", "train": {"select": "exact"}}, "train.select=exact is not measured"),
+    "tokens by macro_f1": (layer(train__select="macro_f1"), "train.select=macro_f1 is not measured"),
+    "labels by span_f1": ({"task": "classify", "train": {"select": "span_f1"}}, "train.select=span_f1 is not measured"),
+    "labels with a bridge": ({"task": "classify", "bridge": {"kind": "mean"}}, "bridge has no effect"),
+    "labels with feeding": ({"task": "classify", "feeding": {"noise": 0.1}}, "feeding has no effect"),
+    "labels with both": ({"task": "classify", "bridge": {"give": "every"}, "feeding": {"noise": 0.1}}, "bridge and f"),
+    "labels with a tag in the decoder": (
+        {"task": "classify", "data": {"tag": 3, "tag_at": "decoder"}},
+        "data.tag_at=decoder with head.kind=label",
+    ),
+    "labels from the end": (
+        {"task": "classify", "train": {"members": 2, "reversed_members": True}},
+        "train.reversed_members=true has no effect",
+    ),
+    "labels and a shared table": ({"task": "classify", "embed": {"shared": True}}, "embed.shared=true needs text"),
+    "labels and carried characters": ({"task": "classify", "data": {"unseen": "carried"}}, "data.unseen=carried needs"),
+    "labels and augmented pairs": ({"task": "classify", "data": {"augmented": 5}}, "data.augmented=5 needs text"),
     "tag at the decoder without a tag": (layer(data__tag_at="decoder"), "data.tag_at=decoder needs a tag"),
 }
 

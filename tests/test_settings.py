@@ -68,7 +68,9 @@ def test_an_unknown_key_of_a_transformer_shows_the_transformers_keys() -> None:
 def test_a_setting_of_another_family_is_told_as_such() -> None:
     told = complaint(*TRANSFORMER, "decoder.cell=gru")
     assert told.what == "decoder.cell belongs to decoder.kind=recurrent, but this is decoder.kind=transformer"
-    assert "head.kind=ctc has none" in complaint("head.kind=ctc", "decoder.attention.score=dot").what
+    assert (
+        "belongs to a decoder, but this run has none" in complaint("head.kind=ctc", "decoder.attention.score=dot").what
+    )
 
 
 def test_a_clash_names_who_said_what_it_is_about_and_nothing_else() -> None:

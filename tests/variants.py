@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from weft.core.errors import UserError
-from weft.nn.assemble import BRIDGES, CELLS, JOINS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS
+from weft.nn.assemble import BRIDGES, CELLS, JOINS, POOLS, POSITIONS, PROJECTIONS, SCORES, WEIGHERS
 from weft.settings import Layer, compose, put
 
 Choices = Mapping[str, Sequence[Any]]
@@ -242,5 +242,22 @@ STEPPING: dict[str, Layer] = {
     **TREES["mixed"],
     **widths(),
     "prompted": layer(data={"tag": 3, "tag_at": "decoder"}),
+    "no-encoder-to-recurrent": layer(encoder={"kind": "none", "width": 16}, embed__positions="sinusoid"),
+    "no-encoder-to-transformer": layer(
+        encoder={"kind": "none", "width": 20}, decoder=transformer(), embed__positions="rotary"
+    ),
 }
 CTC = TREES["ctc"]
+ENCODERS: dict[str, Layer] = {
+    "recurrent": {"kind": "recurrent", "width": 16, "cell": "gru"},
+    "transformer": transformer(),
+    "none": {"kind": "none", "width": 16},
+}
+SIMPLE: Layer = {"embed": {"width": 12, "positions": "sinusoid"}, "train": {"dropout": 0.3}}
+LABELS: dict[str, Layer] = {
+    **{
+        f"classify-{encoder}-{pool}": {**SIMPLE, "task": "classify", "encoder": part, "pool": {"kind": pool}}
+        for (encoder, part), pool in product(ENCODERS.items(), POOLS)
+    },
+    **{f"tag-{encoder}": {**SIMPLE, "task": "classify-tokens", "encoder": part} for encoder, part in ENCODERS.items()},
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.compatibility_kinds import check_kinds
 from weft.spec import (
     SPELLED,
     Attention,
@@ -23,6 +24,7 @@ def check(spec: Spec) -> None:
             f"data.tag_at={spec.data.tag_at} needs a tag, but data.tag names no column; "
             "give the tag's column with --tag, or leave data.tag_at out"
         )
+    check_kinds(spec)
     _check_unseen(spec)
     _check_head(spec)
     _check_bridge(spec)
@@ -51,7 +53,7 @@ def _check_unseen(spec: Spec) -> None:
 
 def _check_head(spec: Spec) -> None:
     alone = [spec.head.kind == "ctc", spec.objective.kind == "ctc", spec.decoder.kind == "none"]
-    if any(alone) and not all(alone):
+    if any(alone) and not all(alone) and spec.head.kind != "label":
         raise ValueError(
             f"head.kind={spec.head.kind}, objective.kind={spec.objective.kind} and decoder.kind={spec.decoder.kind} "
             "are not compatible: CTC has no decoder; set head.kind=ctc and leave the others out, or set none of them"

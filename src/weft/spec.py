@@ -18,7 +18,7 @@ ScoreName = Literal["none", "dot", "scaled", "bilinear", "additive", "concat", "
 HeadScoreName = Literal["dot", "scaled", "bilinear", "additive", "concat", "rbf", "cosine"]
 WeigherName = Literal["softmax", "nearest", "straight-through", "exact", "sparsemax", "kernel"]
 PositionName = Literal["none", "sinusoid", "sinusoid-concat", "learned", "relative", "bucketed", "rotary", "alibi"]
-MetricName = Literal["exact", "cer", "token_error_rate", "bleu", "chrf", "accuracy", "loss"]
+MetricName = Literal["exact", "cer", "token_error_rate", "bleu", "chrf", "accuracy", "macro_f1", "span_f1", "loss"]
 SPELLED = ("characters", "parts")  # the ways to cut text that are about single letters
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -60,6 +60,8 @@ class Data(Part):
 
 
 class Side(Part):
+    kind: Literal["text", "label"] = "text"
+    """What a cell holds: text, or (target) one label, or one label for each source token."""
     tokens: Literal["characters", "parts", "bytes", "words", "bpe", "unigram"] = "characters"
     """How text is split. parts: letters and accents apart, Korean syllables into sounds; words: split at spaces."""
     size: Annotated[int, Field(ge=300, le=1_000_000)] = 4000
@@ -150,6 +152,13 @@ class TransformerEncoder(Transformer):
     pass
 
 
+class NoEncoder(Part):
+    kind: Literal["none"]
+    """No encoder: the embeddings are what the decoder sees."""
+    width: Count = 256
+    """The width that the embeddings are projected to."""
+
+
 class Attention(Part):
     score: ScoreName = "additive"
     """How a query is compared with a key; none: no attention."""
@@ -202,7 +211,7 @@ class TransformerDecoder(Transformer):
 
 class NoDecoder(Part):
     kind: Literal["none"] = "none"
-    """No decoder: the encoder predicts the target by itself (head.kind=ctc)."""
+    """No decoder: the encoder predicts the target by itself (head.kind=ctc or label)."""
 
 
 class Bridge(Part):
@@ -212,9 +221,14 @@ class Bridge(Part):
     """How the decoder gets it: as its first state, as its first state and as an input of every step, or not at all."""
 
 
+class Pool(Part):
+    kind: Literal["last", "mean", "query"] = "mean"
+    """With task=classify, the summary of the source: the last state, the mean, or what a learned query attends to."""
+
+
 class Head(Part):
-    kind: Literal["tokens", "copy", "ctc"] = "tokens"
-    """What is predicted: target tokens, tokens or copies of source tokens, or a token or blank per source position."""
+    kind: Literal["tokens", "copy", "ctc", "label"] = "tokens"
+    """What is predicted: target tokens, tokens or copies of source tokens, a token or blank per position, or labels."""
     tied: bool = True
     """Use the target embeddings as the output matrix."""
 
@@ -224,6 +238,8 @@ class Objective(Part):
     """The loss: cross-entropy per token, or CTC over all alignments of the target with the source positions."""
     smoothing: Share = 0.1
     """Label smoothing: the probability that is spread over all tokens."""
+    class_power: Annotated[float, Field(ge=0, le=2)] = 0.0
+    """Labels: weights in proportion to count to the power of minus this value, so that rare ones count; 0: none."""
 
 
 class Feeding(Part):
@@ -323,6 +339,8 @@ class Search(Part):
 class Spec(Part):
     """Every setting of a run."""
 
+    task: Literal["transduce", "classify", "classify-tokens"] = "transduce"
+    """What is learned: a target sequence, one label for the source (classify), or one for each of its tokens."""
     data: Data = Data()
     """The files, their columns, and how their rows are used."""
     source: Side = Side()
@@ -331,7 +349,9 @@ class Spec(Part):
     """How the target is split into tokens."""
     embed: Embed = Embed()
     """Embeddings and positions."""
-    encoder: Annotated[RecurrentEncoder | TransformerEncoder, Field(discriminator="kind")] = RecurrentEncoder()
+    encoder: Annotated[RecurrentEncoder | TransformerEncoder | NoEncoder, Field(discriminator="kind")] = (
+        RecurrentEncoder()
+    )
     """The encoder, which reads the source."""
     bridge: Bridge = Bridge()
     """What the decoder gets from the encoder besides attention."""
@@ -339,6 +359,8 @@ class Spec(Part):
         RecurrentDecoder()
     )
     """The decoder, which writes the target."""
+    pool: Pool = Pool()
+    """How a classifier summarises what the encoder read."""
     head: Head = Head()
     """How states become predictions."""
     objective: Objective = Objective()

@@ -20,6 +20,7 @@ class Choice:
     """A choice of one symbol at each step, by unnormalised scores."""
 
     logits: Tensor  # (…, V)
+    never: Sequence[int] = (PAD, START)  # ids that are never written, even by an untrained model
 
     @property
     def log_probs(self) -> Tensor:
@@ -31,7 +32,7 @@ class Choice:
         return -each.masked_fill(~wanted.mask, 0.0)
 
     def best(self) -> Tensor:
-        """Return the most probable symbol; PAD and START are never written, even by an untrained model."""
+        """Return the most probable symbol."""
         return self.written().argmax(-1)
 
     def draw(self, noise: Noise) -> Tensor:
@@ -43,9 +44,9 @@ class Choice:
         """Return the choice by the mean of the probabilities."""
         if not others:
             return self
-        return Choice(torch.stack([e.log_probs for e in (self, *others)]).logsumexp(0))
+        return Choice(torch.stack([e.log_probs for e in (self, *others)]).logsumexp(0), self.never)
 
     def written(self) -> Tensor:
-        """Return the scores with those of PAD and START at −∞."""
-        never = torch.tensor([PAD, START], device=self.logits.device)
+        """Return the scores, −∞ for what is never written."""
+        never = torch.tensor(self.never, device=self.logits.device)
         return self.logits.index_fill(-1, never, float("-inf"))

@@ -295,6 +295,15 @@ class Aligner(Protocol):
         ...
 
 
+@runtime_checkable
+class Labeller(Protocol):
+    """A model that predicts everything at once: a label for each row, or for each token of it."""
+
+    def label(self, source: Column, context: Column | None = None) -> Emission:
+        """Return the emission of one step (B, 1, …), or of each source token (B, S, …)."""
+        ...
+
+
 class Emitter(Protocol[S]):
     """What feeding and roll-outs need: sequences begin from sources and grow by one value at a time."""
 

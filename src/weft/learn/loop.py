@@ -27,7 +27,7 @@ from weft.learn.checkpoint import Checkpoint
 from weft.learn.effort import Effort
 from weft.learn.feeding import Feeding
 from weft.learn.log_lines import evaluation_line, report_line
-from weft.learn.objectives import OBJECTIVES
+from weft.learn.model import objective_of
 from weft.learn.optimise import Average, adamw, clip_gradient, set_rate
 from weft.learn.progress import Progress, Window
 from weft.learn.selection import improves
@@ -89,7 +89,7 @@ class Trainer:
         self._all_pairs, self._models = len(validator.pairs), models
         max_epochs = spec.train.max_epochs * epochs_per_pass(corpus, spec) if spec.train.max_epochs else 0.0
         self.budget = Budget(spec.train.budget_seconds, spec.train.steps, spec.train.epochs, max_epochs)
-        objective = OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
+        objective = objective_of(spec, self._class_counts)
         self.backward = Backward(model, objective, spec.train.precision, world.device)
         self.feeding = Feeding(**spec.feeding.model_dump(exclude={"noise"}))
         self.optimiser = adamw(model, spec.train.weight_decay, spec.train.embed_rate)
@@ -103,6 +103,9 @@ class Trainer:
         self._mark = 0.0  # the clock when `progress.seconds` was brought up to date
         self._saved_at = 0.0
         torch.manual_seed(spec.train.seed * 1000 + world.rank)
+
+    def _class_counts(self) -> torch.Tensor:
+        return torch.from_numpy(self.corpus.target_counts(self.model.head.symbols)).to(self.world.device)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint."""

@@ -20,17 +20,27 @@ from weft.core.pair import PAD
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """−log p(wanted), with probability ε spread over all symbols (torch's formula), summed over real positions."""
+    """−log p(wanted), with probability ε spread over all symbols (torch's formula), summed over real positions.
+
+    With `weights`, one for each symbol, the term of a position is multiplied by the weight of what is wanted there
+    (and of the other symbols, for the part that smoothing spreads: torch's formula).
+    """
 
     smoothing: float = 0.0
+    weights: Tensor | None = None  # (V,)
 
     def __call__(self, emission: Choice, batch: Batch) -> Loss:
         logits, wanted = emission.logits.flatten(0, 1), batch.wanted.values.flatten()
-        if logits.requires_grad and native.is_supported(logits):
+        if logits.requires_grad and self.weights is None and native.is_supported(logits):
             total = _FusedCrossEntropy.apply(logits, wanted, self.smoothing)  # type: ignore[no-untyped-call]
         else:
             total = cross_entropy(
-                logits.float(), wanted, ignore_index=PAD, reduction="sum", label_smoothing=self.smoothing
+                logits.float(),
+                wanted,
+                weight=self.weights,
+                ignore_index=PAD,
+                reduction="sum",
+                label_smoothing=self.smoothing,
             )
         return Loss(total, batch.wanted.mask.sum())
 
@@ -88,6 +98,14 @@ def _real_first(emission: Choice, batch: Batch) -> tuple[Tensor, Tensor]:
     if order is None:
         return emission.log_probs, batch.source.mask
     return reorder(emission.log_probs, order), reorder(batch.source.mask, order)
+
+
+def class_weights(counts: Tensor, power: float) -> Tensor:
+    """Return weights in proportion to count^−power whose mean over the data is 1; symbols that never occur have 1."""
+    seen = counts > 0
+    weights = torch.where(seen, counts.clamp(min=1).double() ** -power, 1.0)
+    mean = (weights * counts).sum() / counts.sum().clamp(min=1)
+    return torch.where(seen, weights / mean, 1.0).float()
 
 
 OBJECTIVES: dict[str, type[CrossEntropy] | type[Ctc]] = {"cross-entropy": CrossEntropy, "ctc": Ctc}

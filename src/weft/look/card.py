@@ -49,6 +49,8 @@ def _architecture(spec: Spec) -> str:
 
 def _encoder(spec: Spec) -> str:
     encoder = spec.encoder
+    if encoder.kind == "none":
+        return "no encoder"
     size = f"{encoder.layers}×{encoder.width}"
     if encoder.kind != "recurrent":
         return f"a Transformer of {size}"

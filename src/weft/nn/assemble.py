@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from weft.core.shapes import Shape, Symbols
+from weft.nn import pools
 from weft.nn.attention import BACKWARDS, ONWARDS, Attention, Project, identity, linear, mlp
 from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
 from weft.nn.cells import Elman, ElmanSigmoid, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
@@ -15,10 +16,10 @@ from weft.nn.decoders.recurrent import AttentionUse, RecurrentDecoder
 from weft.nn.decoders.recurrent import Concat as ConcatJoin
 from weft.nn.decoders.recurrent import Gate as GateJoin
 from weft.nn.decoders.transformer import DecoderBlock, TransformerDecoder
-from weft.nn.encoders import EncoderBlock, RecurrentEncoder, TransformerEncoder
-from weft.nn.heads import Copy, Ctc, Tokens
+from weft.nn.encoders import EncoderBlock, NoEncoder, RecurrentEncoder, TransformerEncoder
+from weft.nn.heads import Copy, Ctc, Label, Tokens
 from weft.nn.lstm import Lstm, LstmB, LstmF, LstmI, LstmO
-from weft.nn.model import Aligned, Seq2Seq
+from weft.nn.model import Aligned, Classifier, Seq2Seq, Tagger
 from weft.nn.multihead import MultiHead
 from weft.nn.positions import (
     Alibi,
@@ -85,12 +86,16 @@ POSITIONS: dict[str, type[NoPositions]] = {
     "alibi": Alibi,
 }
 BRIDGES: dict[str, type[Bridge]] = {"zeros": Zeros, "last": Last, "mean": Mean, "projected": Projected}
-HEADS: dict[str, type[Tokens]] = {"tokens": Tokens, "copy": Copy, "ctc": Ctc}
+POOLS: dict[str, type[pools.Pool]] = {"last": pools.Last, "mean": pools.Mean, "query": pools.Query}
+TOKEN_HEADS: dict[str, type[Tokens]] = {"tokens": Tokens, "copy": Copy, "ctc": Ctc}
+HEADS: dict[str, type[Tokens] | type[Label]] = {**TOKEN_HEADS, "label": Label}
+AnyEncoder = RecurrentEncoder | TransformerEncoder | NoEncoder
+AnyModel = Seq2Seq[Any] | Aligned | Classifier | Tagger
 
 
 def assemble(
     spec: Spec, source: Shape, target: Shape, context: Shape | None = None, *, copies: Sequence[int] | None = None
-) -> Seq2Seq[Any] | Aligned:
+) -> AnyModel:
     """Build the model that a spec describes for columns of these shapes, initialised from torch's random state.
 
     `copies` says which target token each source token is, for heads that copy; without it they are the same.
@@ -98,6 +103,8 @@ def assemble(
     assert isinstance(source, Symbols)
     assert isinstance(target, Symbols)
     assert context is None
+    if spec.task != "transduce":
+        return _labeller(spec, source, target)
     of_target = embedding_table(target.count, spec.embed.width)
     of_source = of_target if spec.embed.shared else embedding_table(source.count, spec.embed.width)
     source_reader, encoder = _encoder(spec, of_source)
@@ -105,28 +112,42 @@ def assemble(
     width = encoder.width if written is None else written[1].width
     known = range(source.count) if copies is None else copies
     turned = spec.head.tied and spec.decoder.kind == "transformer"
-    head = HEADS[spec.head.kind](width, encoder.width, of_target, spec.head.tied, turned, known)
+    head = TOKEN_HEADS[spec.head.kind](width, encoder.width, of_target, spec.head.tied, turned, known)
     if written is None:
         return Aligned(source_reader, encoder, head)
     prompted = spec.data.tag is not None and spec.data.tag_at == "decoder"
     return Seq2Seq(source_reader, encoder, _bridge(spec), *written, head, prompted)
 
 
-def _encoder(spec: Spec, table: nn.Embedding) -> tuple[TokenReader, RecurrentEncoder | TransformerEncoder]:
+def _labeller(spec: Spec, source: Symbols, target: Symbols) -> Classifier | Tagger:
+    """Build a model without a decoder: one label for the source, or one for each of its tokens."""
+    reader, encoder = _encoder(spec, embedding_table(source.count, spec.embed.width))
+    head = Label(encoder.width, target.count)
+    if spec.task == "classify-tokens":
+        return Tagger(reader, encoder, head, ends=1)
+    return Classifier(reader, encoder, POOLS[spec.pool.kind](encoder.width), head)
+
+
+def _encoder(spec: Spec, table: nn.Embedding) -> tuple[TokenReader, AnyEncoder]:
     if isinstance(spec.encoder, RecurrentEncoderSpec):
         return _recurrent_encoder(spec, spec.encoder, table)
-    return _transformer_encoder(spec, spec.encoder, table)
+    if isinstance(spec.encoder, TransformerEncoderSpec):
+        return _transformer_encoder(spec, spec.encoder, table)
+    width, options = spec.encoder.width, LayerOptions(spec.train.dropout)
+    return _plain_reader(spec, width, table, options), NoEncoder(width)
 
 
 def _layer_options(spec: Spec, part: RecurrentEncoderSpec | RecurrentDecoderSpec) -> LayerOptions:
     return LayerOptions(spec.train.dropout, part.variational, part.residual, part.layer_norm)
 
 
-def _recurrent_reader(spec: Spec, table: nn.Embedding, options: LayerOptions, noise: float = 0.0) -> TokenReader:
-    """Schemes that act within attention have no effect on a recurrence."""
+def _plain_reader(
+    spec: Spec, width: int, table: nn.Embedding, options: LayerOptions, noise: float = 0.0
+) -> TokenReader:
+    """Build a reader for parts without self-attention; schemes that act within it have no effect on them."""
     scheme = POSITIONS[spec.embed.positions]
-    positions = NoPositions() if scheme.in_attention else scheme(spec.embed.width)
-    return TokenReader(table, spec.embed.width, positions, options.make_dropout(), noise)
+    positions = NoPositions() if scheme.in_attention else scheme(width)
+    return TokenReader(table, width, positions, options.make_dropout(), noise)
 
 
 def _recurrent_encoder(
@@ -140,7 +161,7 @@ def _recurrent_encoder(
         return [CELLS[part.cell](i, width) for i in inputs]
 
     layers = Reader(cells(), cells() if both else [], options)
-    reader = _recurrent_reader(spec, table, options)
+    reader = _plain_reader(spec, spec.embed.width, table, options)
     return reader, RecurrentEncoder(layers, part.width, part.reverse, options.make_dropout())
 
 
@@ -201,7 +222,7 @@ def _recurrent_decoder(
     attention = _attention(part, spec.encoder.width)
     fed = attention.width if attention is not None and look.feed else 0
     inputs = [spec.embed.width + (part.width if every else 0) + fed] + [part.width] * (part.layers - 1)
-    reader = _recurrent_reader(spec, table, options, spec.feeding.noise)
+    reader = _plain_reader(spec, spec.embed.width, table, options, spec.feeding.noise)
     return reader, RecurrentDecoder(
         stack=Stack([CELLS[part.cell](i, part.width) for i in inputs], options),
         width=part.width,

@@ -17,6 +17,8 @@ from weft.core.masks import hide
 from weft.core.pair import PAD, SPECIALS, UNKNOWN
 from weft.core.trace import note
 
+NOT_LABELS = tuple(range(len(SPECIALS)))
+
 
 class Tokens(nn.Module):
     """Scores over the target's symbols: W o + b, with W the embedding itself when tied (Press 2017).
@@ -88,6 +90,19 @@ class Ctc(Tokens):
     """Scores over the target's symbols and a blank, which is PAD, for each position of the source (Graves 2006)."""
 
     blank = PAD
+
+
+class Label(nn.Module):
+    """Scores over labels: W o + b. The special symbols have columns as well, and are never predicted."""
+
+    sees_source = False
+
+    def __init__(self, width: int, symbols: int) -> None:
+        super().__init__()
+        self.symbols, self.out = symbols, nn.Linear(width, symbols)
+
+    def forward(self, out: Tensor, memory: Memory | None) -> Choice:
+        return Choice(self.out(out), NOT_LABELS)  # (…, V)
 
 
 def copied_as(source: Sequence[str], target: Sequence[str]) -> list[int]:

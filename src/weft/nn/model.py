@@ -151,3 +151,38 @@ class Aligned(Model):
         emission = self.head(memory.states, memory)
         assert isinstance(emission, Choice)
         return emission.log_probs
+
+
+class Classifier(Model):
+    """An encoder, a pooled summary of what it read, and one label for it."""
+
+    def __init__(self, source_reader: Reader, encoder: Encoder, pool: nn.Module, head: Head) -> None:
+        super().__init__()
+        self.source_reader, self.encoder, self.pool, self.head = source_reader, encoder, pool, head
+
+    def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
+        memory = self.encode(batch.source)
+        return self.pool(memory)[:, None], memory  # (B, 1, D)
+
+    def label(self, source: Column, context: Column | None = None) -> Emission:
+        memory = self.encode(source)
+        return self.head(self.pool(memory)[:, None], memory)
+
+
+class Tagger(Model):
+    """An encoder and a label for each token that it reads.
+
+    `ends` is how many positions at the end of each row have no label: one where END follows the tokens.
+    """
+
+    def __init__(self, source_reader: Reader, encoder: Encoder, head: Head, ends: int) -> None:
+        super().__init__()
+        self.source_reader, self.encoder, self.head, self.ends = source_reader, encoder, head, ends
+
+    def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
+        memory = self.encode(batch.source)
+        return memory.states[:, : memory.states.shape[1] - self.ends], memory  # (B, T, D)
+
+    def label(self, source: Column, context: Column | None = None) -> Emission:
+        memory = self.encode(source)
+        return self.head(memory.states[:, : memory.states.shape[1] - self.ends], memory)

@@ -67,6 +67,7 @@ class Predictor:
         source, target = folder.read_tokenisers()
         device = _device_here(spec.train.device)
         model = model_of(spec, source, target)
+        assert isinstance(model, Seq2Seq | Aligned)
         snapshot.put_weights(best_weights(folder), model)
         predictor = cls(spec, source, target, model.to(device).eval(), device)
         pack(model)

@@ -1,0 +1,86 @@
+"""Which kinds of columns, tasks, heads and objectives go together; called by `compatibility.check`."""
+
+from __future__ import annotations
+
+from weft.spec import Bridge, Feeding, Pool, Spec
+
+LABELS = ("classify", "classify-tokens")  # the tasks whose target is a label
+METRICS = {  # that a checkpoint can be chosen by, the first by default
+    "transduce": ("exact", "cer", "token_error_rate", "bleu", "chrf", "accuracy", "loss"),
+    "classify": ("accuracy", "macro_f1", "loss"),
+    "classify-tokens": ("accuracy", "span_f1", "loss"),
+}
+
+
+def check_kinds(spec: Spec) -> None:
+    """Raise ValueError for the first combination that is not compatible."""
+    _check_labels(spec)
+    _check_selection(spec)
+    _check_without_decoder(spec)
+    _check_text_only(spec)
+
+
+def _check_labels(spec: Spec) -> None:
+    if spec.source.kind == "label":
+        raise ValueError("source.kind=label: only a target can be a label; set source.kind=text")
+    labels = [spec.task in LABELS, spec.target.kind == "label", spec.head.kind == "label"]
+    if any(labels) and not (all(labels) and spec.decoder.kind == "none"):
+        raise ValueError(
+            f"task={spec.task}, target.kind={spec.target.kind}, head.kind={spec.head.kind} and decoder.kind="
+            f"{spec.decoder.kind} are not compatible: labels are predicted without a decoder; "
+            "set task=classify or task=classify-tokens and leave the others out, or set none of them"
+        )
+    if spec.pool != Pool() and spec.task != "classify":
+        raise ValueError(
+            f"pool.kind={spec.pool.kind} has no effect with task={spec.task}, which has no summary of the source; "
+            "leave pool.kind out, or set task=classify"
+        )
+    if spec.objective.class_power and not all(labels):
+        raise ValueError(
+            f"objective.class_power={spec.objective.class_power} weighs labels, but target.kind={spec.target.kind}; "
+            "leave objective.class_power out, or set task=classify"
+        )
+
+
+def _check_selection(spec: Spec) -> None:
+    known = METRICS[spec.task]
+    if spec.train.select not in known:
+        raise ValueError(
+            f"train.select={spec.train.select} is not measured with task={spec.task}; choose one of {', '.join(known)}"
+        )
+
+
+def _check_without_decoder(spec: Spec) -> None:
+    """Refuse settings of a decoder where labels are predicted without one; CTC is checked in `compatibility`."""
+    if spec.head.kind != "label":
+        return
+    why = f"head.kind={spec.head.kind}"
+    if spec.data.tag_at == "decoder":
+        raise ValueError(f"data.tag_at=decoder with {why}: no decoder reads the tag; set data.tag_at to start or end")
+    idle = [name for name, part in (("bridge", Bridge()), ("feeding", Feeding())) if getattr(spec, name) != part]
+    if idle:
+        names = " and ".join(idle)
+        has = "has" if len(idle) == 1 else "have"
+        raise ValueError(f"{names} {has} no effect with {why}, which has no decoder; leave {names} out")
+    if spec.train.reversed_members:
+        raise ValueError(
+            f"train.reversed_members=true has no effect with {why}: no decoder writes from the end; "
+            "leave train.reversed_members out"
+        )
+
+
+def _check_text_only(spec: Spec) -> None:
+    """Refuse what is about the characters of source and target where one of them is not text."""
+    other = [f"{name}.kind={kind}" for name, kind in _kinds(spec).items() if kind != "text"]
+    if not other:
+        return
+    wanted = {"embed.shared=true": spec.embed.shared, "data.unseen=carried": spec.data.unseen == "carried"}
+    wanted[f"data.augmented={spec.data.augmented}"] = bool(spec.data.augmented)
+    for setting in (name for name, is_set in wanted.items() if is_set):
+        raise ValueError(
+            f"{setting} needs text on both sides, but {' and '.join(other)}; leave {setting.partition('=')[0]} out"
+        )
+
+
+def _kinds(spec: Spec) -> dict[str, str]:
+    return {"source": spec.source.kind, "target": spec.target.kind}
