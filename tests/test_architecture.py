@@ -57,7 +57,7 @@ RANKS = {
 }
 ONLY_CORE = ("weft.core", "weft.data", "weft.score", "weft.nn.model", "weft.search", "weft.learn.objectives")
 ONLY_CORE += ("weft.learn.feeding",)
-SETTINGS = ("weft.spec", "weft.compatibility", "weft.compatibility_kinds", "weft.settings")
+SETTINGS = ("weft.spec", "weft.compatibility_kinds", "weft.compatibility", "weft.settings")
 OF_RANK_8 = {"weft.serve": ("weft.look",), "weft.recipes": ("weft.look", "weft.compare")}  # and all may use api
 
 

@@ -912,7 +912,7 @@ def test_config_show_has_every_setting_with_value_origin_and_meaning(weft: Weft)
 def test_config_show_lists_the_values_that_a_setting_may_have(weft: Weft) -> None:
     done = weft("config", "show")
     assert row_of(done, "data.on_bad_line")[2].endswith("(--on-bad-line). One of: stop, skip.")
-    assert "One of: recurrent, transformer." in row_of(done, "encoder.kind")[2]
+    assert "One of: recurrent, transformer, none." in row_of(done, "encoder.kind")[2]
     assert "elman, lstm, " in row_of(done, "decoder.cell")[2]
     assert "One of" not in row_of(done, "encoder.width")[2]
 
