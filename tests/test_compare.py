@@ -421,7 +421,7 @@ def test_nearest_returns_the_n_with_the_closest_count(wanted: int) -> None:
     ({"seeds": 0}, "at least one seed is needed"),
     ({"budget": "2Mtokens"}, "tokens and --steps"),
     ({"steps": None, "epochs": 1.0, "budget": "2Mtokens"}, "tokens and --epochs"),
-    ({"budget": "5m"}, "both given"),
+    ({"budget": "5m"}, "cannot be given together"),
     ({"vary": ["encoder.width=16,32"], "match_parameters": True}, "cannot be varied while --match-parameters"),
     ({"settings": {"decoder.cell": "lsmt"}}, "'lsmt' is not known"),
     ({"vary": ["embed.positions=rotary,alibi"]}, "every variant is impossible"),

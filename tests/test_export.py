@@ -188,12 +188,12 @@ def test_what_it_does_not_know_is_named(settings: dict[str, Any], part: str, tmp
 def test_what_it_cannot_answer_is_said(tmp_path: Path) -> None:
     made = predictor()
     assert why_not(made, made.plan(Search(kind="beam")), "text") is None
-    assert "symbol" in why_not(made, made.plan(Search(kind="beam")), "tokens")[0]
+    assert "each token" in why_not(made, made.plan(Search(kind="beam")), "tokens")[0]
     ends_open = replace(made.plan(Search(kind="beam")), rules=Rules(4, (5,), joining=(6,)))
     assert "prefix" in why_not(made, ends_open, "text")[0]
     assert "draws" in why_not(made, made.plan(Search(kind="sample")), "text")[0]
     made.join(predictor(), "other")
-    assert "one model" in why_not(made, made.plan(Search(kind="beam")), "text")[0]
+    assert "single model" in why_not(made, made.plan(Search(kind="beam")), "text")[0]
 
 
 def test_the_command_line(weft: Weft, tmp_path: Path, tiny_run: Run) -> None:
@@ -276,7 +276,7 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 def test_several_models_are_not_exported_as_one(tmp_path: Path) -> None:
     made = predictor()
     made.join(predictor(), "another")
-    with pytest.raises(UserError, match="this run has 2 that predict together"):
+    with pytest.raises(UserError, match="this run is an ensemble of 2 models"):
         exporting.export(made, tmp_path, tmp_path / "out")
 
 

@@ -195,7 +195,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_whole_and_says_so(
     with pytest.raises(UserError) as caught:
         train(pairs, tmp_path / "run")
     assert "No space left on device" in caught.value.what
-    assert "is whole" in caught.value.what
+    assert "is intact" in caught.value.what
     assert "--resume" in caught.value.todo
     monkeypatch.undo()
     train(pairs, tmp_path / "whole")
