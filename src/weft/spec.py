@@ -48,9 +48,9 @@ class Data(Part):
     hold_out: Share = 0.05
     """The share of the training pairs that is held out when no validation file is given (at most 1,000 pairs)."""
     augmented: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    """The number of pairs to make up, from pairs whose common letters are replaced by others on both sides."""
+    """The number of pairs to make up, by replacing the letters that a source and its target have in common."""
     repeat_power: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The weight of repeated sources: one with n rows is used n to this power times per epoch; 1: every row is used."""
+    """A source with n rows counts n ** repeat_power times per epoch; 1: every row counts."""
     unseen: Literal["unknown", "nearest", "carried"] = "unknown"
     """Characters that never occur in training: read as unknown or as the nearest one (ÿ as y), or copied (carried)."""
     on_bad_line: Literal["stop", "skip"] = "stop"
@@ -61,7 +61,7 @@ class Data(Part):
 
 class Side(Part):
     kind: Literal["text", "label"] = "text"
-    """What a cell holds: text, or (target) one label, or one label for each source token."""
+    """What the column holds: text or, for a target, one label or one label for each source token."""
     tokens: Literal["characters", "parts", "bytes", "words", "bpe", "unigram"] = "characters"
     """How text is split. parts: letters and accents apart, Korean syllables into sounds; words: split at spaces."""
     size: Annotated[int, Field(ge=300, le=1_000_000)] = 4000
@@ -98,7 +98,7 @@ class RecurrentEncoder(Part):
     reverse: bool = False
     """Read the source from its end to its start."""
     residual: bool = False
-    """Add the input of each layer but the first to its output."""
+    """Add the input of each layer, except the first, to its output."""
     layer_norm: bool = False
     """Apply layer norm to the output of each layer."""
     variational: bool = False
@@ -154,7 +154,7 @@ class TransformerEncoder(Transformer):
 
 class NoEncoder(Part):
     kind: Literal["none"]
-    """No encoder: the embeddings are what the decoder sees."""
+    """No encoder: the decoder attends to the embeddings of the source."""
     width: Count = 256
     """The width that the embeddings are projected to."""
 
@@ -165,7 +165,7 @@ class Attention(Part):
     weigh: WeigherName = "softmax"
     """How scores become weights (nn/weighers.py)."""
     project: Literal["none", "linear", "mlp"] = "none"
-    """How query, key and value are projected before they are compared."""
+    """How query, key and value are projected; none: they are used as they are."""
     heads: Count = 1
     """The number of attention heads; each works on its own slice of the width."""
     query: Literal["after", "before"] = "after"
@@ -192,7 +192,7 @@ class RecurrentDecoder(Part):
     reverse: bool = False
     """Write the target from its end to its start."""
     residual: bool = False
-    """Add the input of each layer but the first to its output."""
+    """Add the input of each layer, except the first, to its output."""
     layer_norm: bool = False
     """Apply layer norm to the output of each layer."""
     variational: bool = False
@@ -216,9 +216,9 @@ class NoDecoder(Part):
 
 class Bridge(Part):
     kind: Literal["zeros", "last", "mean", "projected"] = "projected"
-    """What a recurrent decoder starts from: zeros, the last or mean encoder state, or the last through a layer."""
+    """The first state of a recurrent decoder: zeros, the last or mean encoder state, or a projection of the last one."""
     give: Literal["first", "every", "none"] = "first"
-    """How the decoder gets it: as its first state, as its first state and as an input of every step, or not at all."""
+    """How the decoder gets this state: as its first one, as its first one and at every step, or not at all."""
 
 
 class Pool(Part):
@@ -239,7 +239,7 @@ class Objective(Part):
     smoothing: Share = 0.1
     """Label smoothing: the probability that is spread over all tokens."""
     class_power: Annotated[float, Field(ge=0, le=2)] = 0.0
-    """Labels: weights in proportion to count to the power of minus this value, so that rare ones count; 0: none."""
+    """Labels: each is weighted by count ** -class_power, so that rare labels count more; 0: no weights."""
 
 
 class Feeding(Part):
