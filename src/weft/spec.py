@@ -216,7 +216,7 @@ class NoDecoder(Part):
 
 class Bridge(Part):
     kind: Literal["zeros", "last", "mean", "projected"] = "projected"
-    """The first state of a recurrent decoder: zeros, the last or mean encoder state, or a projection of the last one."""
+    """The first state of a recurrent decoder: zeros, the last or mean encoder state, or a projection of the last."""
     give: Literal["first", "every", "none"] = "first"
     """How the decoder gets this state: as its first one, as its first one and at every step, or not at all."""
 
