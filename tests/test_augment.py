@@ -70,8 +70,8 @@ def test_a_run_learns_from_them_and_says_how_many_are_real(tmp_path: Path) -> No
     assert facts["augmented_pairs"] == 50
     assert facts["training_pairs"] + facts["valid_pairs"] == len(words)
     prepared = Prepared(Files((str(run.spec.data.pairs[0]),)))
-    tokenisers = run.folder.read_tokenisers()
-    plain, more = prepared.corpus(*tokenisers), prepared.corpus(*tokenisers, 50)
+    sides = run.folder.read_sides()
+    plain, more = prepared.corpus(sides), prepared.corpus(sides, 50)
     assert isinstance(more, Corpus)
     assert len(more) == len(plain) + 50
 

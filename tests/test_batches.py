@@ -10,6 +10,7 @@ import pytest
 from weft.data import batches
 from weft.data.batches import Lengths, Thinning, by_length, plan, too_long
 from weft.data.prepare import Files, Prepared
+from weft.data.sides.sides import Sides
 
 
 def lengths(count: int = 3000, spread: float = 0.5, seed: int = 1) -> tuple[Lengths, Lengths]:
@@ -175,7 +176,7 @@ def test_padding_wastes_less_than_eight_percent_on_multi30k(data_folder: Path, t
     files = Files((f"{folder}/train.en:{folder}/train.de",), (f"{folder}/val.en:{folder}/val.de",))
     prepared = Prepared(files, root=tmp_path)
     tokenisers = prepared.tokenisers(("bpe", 8000), ("bpe", 8000), shared=False)
-    corpus = prepared.corpus(*tokenisers)
+    corpus = prepared.corpus(Sides(*tokenisers))
     made = plan(corpus.source_lengths, corpus.target_lengths, 4096, seed=1, epoch=0)
     waste = padding_waste(made, corpus.source_lengths, corpus.target_lengths)
     print(f"padding waste on multi30k: {waste:.2%} in {len(made)} batches")

@@ -154,7 +154,7 @@ def log_prob(members: list[Predictor], word: str, text: str) -> float:
 def only(members: list[Predictor]) -> Predictor:
     """Those alone."""
     first = members[0]
-    made = Predictor(first.spec, first.source, first.target, first.model, first.device)
+    made = Predictor(first.spec, first.sides, first.model, first.device)
     made.others = members[1:]
     return made
 

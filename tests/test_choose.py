@@ -637,8 +637,8 @@ def test_sources_that_are_longer_than_those_measured_lower_the_throughput(
 def test_long_lines_are_shortened_for_measuring_and_batches_keep_their_rows() -> None:
     assert _measured_lengths(BatchShape((9, 9), (20_000, 8))) == (300, 8)
     spec = compose(("flag", {"train": {"batch_tokens": 6000}})).spec
-    assert _random_batch(spec, BatchShape((9, 9), (3000, 8))).source.shape == (2, 300)
-    assert _random_batch(spec, BatchShape((9, 9), (200, 8))).source.shape == (30, 200)
+    assert _random_batch(spec, BatchShape((9, 9), (3000, 8))).source.values.shape == (2, 300)
+    assert _random_batch(spec, BatchShape((9, 9), (200, 8))).source.values.shape == (30, 200)
 
 
 def test_a_measured_throughput_decides_the_width_and_how_many_models() -> None:

@@ -35,6 +35,7 @@ from weft.compare.variants import combinations, named, read_vary
 from weft.core.errors import Interrupted, UserError, WeftError
 from weft.core.machine import Speed
 from weft.core.pair import Pair
+from weft.core.shapes import Shapes, Symbols
 from weft.data.survey import Survey, survey
 from weft.look.compared import Line, _clock, draw_score_length, draw_score_time, look_of, looks_of, mean_curve
 from weft.predict.predictor import Predictor
@@ -382,7 +383,7 @@ def test_the_runs_have_the_same_choices_and_symbols(tiny_pairs: Path, tmp_path: 
 def test_matched_variants_have_the_parameters_of_the_base_within_two_percent(tiny_pairs: Path, vary: list[str]) -> None:
     settings = {"encoder.width": 64, "decoder.width": 64, "embed.width": 32}
     plan = plan_of(tiny_pairs, vary, settings=settings, match=True)
-    symbols = 12, 12
+    symbols = Shapes(Symbols(12), Symbols(12))
     wanted = count_parameters(compose(("base", plan.base)).spec, symbols)
     for combination in plan.combinations:
         assert not combination.refused
@@ -392,7 +393,7 @@ def test_matched_variants_have_the_parameters_of_the_base_within_two_percent(tin
 
 def test_a_counted_model_is_the_trained_one(tiny_run: Any) -> None:
     predictor = tiny_run.predictor
-    counted = count_parameters(tiny_run.spec, (len(predictor.source), len(predictor.target)))
+    counted = count_parameters(tiny_run.spec, predictor.sides.shapes)
     assert counted == predictor.model.parameter_count
 
 

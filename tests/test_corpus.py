@@ -22,6 +22,7 @@ from weft.data.blocks import ROWS, blocks_of
 from weft.data.corpus import Corpus, is_corpus, write_corpus
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import Files, Prepared, cache_root, keep_given
+from weft.data.sides.sides import Sides
 from weft.data.spool import read_blocks, write_block
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, shuffle_keys, survey
 from weft.data.text.tokens import COUNTED, Tokeniser, learn, learn_counted
@@ -188,7 +189,7 @@ def test_what_a_killed_process_of_the_same_number_left_does_not_stop_the_next(tm
 
 def everything(files: Files, root: Path) -> tuple[Prepared, Corpus]:
     made = Prepared(files, root=root)
-    corpus = made.corpus(*made.tokenisers(CHARACTERS, CHARACTERS, shared=False))
+    corpus = made.corpus(Sides(*made.tokenisers(CHARACTERS, CHARACTERS, shared=False)))
     assert made.valid
     made.repeats()
     return made, corpus
@@ -510,7 +511,7 @@ def test_reading_tells_how_far_it_is(tmp_path: Path) -> None:
     told: list[tuple[str, int, float]] = []
     files = Files((write_tsv(tmp_path / "a.tsv", some_pairs()),))
     made = Prepared(files, root=tmp_path / "cache", progress=lambda *state: told.append(state))
-    made.corpus(*made.tokenisers(CHARACTERS, CHARACTERS, shared=False))
+    made.corpus(Sides(*made.tokenisers(CHARACTERS, CHARACTERS, shared=False)))
     assert {doing for doing, _, _ in told} >= {"reading", "encoding"}
     assert told[-1][2] == 1.0
 

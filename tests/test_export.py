@@ -18,6 +18,7 @@ from weft.api import Run
 from weft.core.errors import UserError
 from weft.core.pair import END, Pair
 from weft.core.shapes import Symbols
+from weft.data.sides.sides import Sides
 from weft.data.text.tokens import learn
 from weft.export import ctranslate2 as exporting
 from weft.nn.assemble import assemble
@@ -47,7 +48,7 @@ def predictor(**settings: Any) -> Predictor:
             parameter.add_(torch.randn_like(parameter) * 0.1)
         model.head.bias[END] += 1.5  # or no line would ever end
         model.head.bias[:END] -= 20  # CTranslate2 leaves out what may not be said before it normalises
-    return Predictor(spec, source, target, model.eval(), torch.device("cpu"))
+    return Predictor(spec, Sides(source, target), model.eval(), torch.device("cpu"))
 
 
 def lines() -> list[Pair]:

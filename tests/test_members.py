@@ -174,7 +174,7 @@ def _valid(run: Run) -> list[package.Pair]:
     from weft.data.prepare import Prepared
     from weft.runs.job import files_of
 
-    return Prepared(files_of(run.spec.data, run.spec.data.pairs, ())).valid
+    return Prepared(files_of(run.spec, run.spec.data.pairs, ())).valid
 
 
 @pytest.mark.slow

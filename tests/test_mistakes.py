@@ -23,6 +23,7 @@ from weft.core.errors import Interrupted, UserError
 from weft.core.pair import Pair
 from weft.data import prepare
 from weft.data.prepare import Files, Prepared, keep_given
+from weft.data.sides.sides import Sides
 from weft.runs import train as training
 from weft.runs.folder import RunFolder
 from weft.runs.job import Job
@@ -140,7 +141,7 @@ def test_a_cache_that_is_full_is_named_with_what_to_do(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(prepare, "write_blocks", full)
     with pytest.raises(UserError, match="the cache cannot be written: No space left") as caught:
-        made.corpus(*tokenisers)
+        made.corpus(Sides(*tokenisers))
     assert caught.value.where.startswith(str(tmp_path / "cache"))
     assert "WEFT_CACHE" in caught.value.todo
 

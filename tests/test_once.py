@@ -66,7 +66,7 @@ def test_each_line_is_drawn_for_itself(tiny_run: Run, searched: list[int]) -> No
 def test_validation_searches_once_and_counts_all(tiny_run: Run, searched: list[int]) -> None:
     predictor = tiny_run.predictor
     pairs = [Pair(word, word[::-1]) for word in AGAIN]
-    made = Validator.of(pairs, predictor.source, predictor.target, 512)
+    made = Validator.of(pairs, predictor.sides, 512)
     ticks: list[int] = []
     found = made.evaluate(predictor.model, predictor.plan(), CPU, ticks.append)
     assert searched == [6]
@@ -78,7 +78,5 @@ def test_what_may_be_longer_is_searched_for_by_itself(tiny_run: Run, searched: l
     """While it learns, outputs end soon after their targets would."""
     predictor = tiny_run.predictor
     pairs = [Pair(WORDS[0], "ab"), Pair(WORDS[0], "abcdefgh"), Pair(WORDS[0], "ab")]
-    Validator.of(pairs, predictor.source, predictor.target, 512).evaluate(
-        predictor.model, predictor.plan(), CPU, cut=True
-    )
+    Validator.of(pairs, predictor.sides, 512).evaluate(predictor.model, predictor.plan(), CPU, cut=True)
     assert searched == [2]

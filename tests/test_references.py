@@ -17,6 +17,7 @@ from weft.data.batches import References
 from weft.data.corpus import Corpus, is_corpus, write_corpus
 from weft.data.pairs import Columns, ReadReport, read_pairs
 from weft.data.prepare import Files, Prepared, keep_given
+from weft.data.sides.sides import Sides
 from weft.data.text.tokens import learn
 
 TWO = Pair("ab", "x", references=("yy",))
@@ -162,7 +163,7 @@ def test_references_count_as_one_pair_and_all_their_symbols_are_known(tmp_path: 
     assert any(pair.references for pair in prepared.valid)
     source, target = prepared.tokenisers(("characters", 0), ("characters", 0), False)
     assert "u" in target.symbols
-    assert prepared.corpus(source, target).pairs == prepared.training_pairs
+    assert prepared.corpus(Sides(source, target)).pairs == prepared.training_pairs
     again = Prepared(prepared.files, root=tmp_path / "cache")
     assert again.valid == prepared.valid
 

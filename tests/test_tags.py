@@ -99,7 +99,8 @@ def test_a_saved_tokeniser_remembers_where_the_tag_stands(kind: str, place: str)
 def test_a_run_folder_says_where_the_tag_stands(run: Run) -> None:
     for name in ("source.json", "target.json"):
         assert json.loads((run.path / name).read_text(encoding="utf-8"))["tag_at"] == place_of(run)
-    source, target = run.folder.read_tokenisers()
+    sides = run.folder.read_sides()
+    source, target = sides.source, sides.target
     assert source.tag_at == place_of(run)
     assert source.marks == ["<same>", "<turn>"]
     assert target.marks == (source.marks if place_of(run) == "decoder" else [])

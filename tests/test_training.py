@@ -276,7 +276,7 @@ def test_validation_cuts_what_goes_on_long_after_its_target(tmp_path: Path) -> N
     predictor = run.predictor
     with torch.no_grad():
         predictor.model.head.bias[END] -= 50  # it never ends
-    valid = Validator.of(rows, predictor.source, predictor.target, 500)
+    valid = Validator.of(rows, predictor.sides, 500)
     plan = predictor.plan(Search(kind="greedy", max_extra=60))
     whole, cut = (valid.evaluate(predictor.model, plan, predictor.device, cut=cut) for cut in (False, True))
     assert all(len(output) > 60 for output in whole.outputs)

@@ -15,6 +15,7 @@ from weft.api import Run
 from weft.choose import choose
 from weft.core.pair import UNKNOWN, Pair
 from weft.data.prepare import Files, Prepared
+from weft.data.sides.sides import Sides
 from weft.data.survey import survey
 from weft.data.text.relation import kept
 from weft.data.text.tokens import LOST, encode_pairs, from_json, learn
@@ -251,7 +252,7 @@ def test_hidden_pairs_are_in_the_corpus_and_only_where_they_are_wanted(tiny_pair
     sizes = {}
     for way in ("unknown", "nearest", "carried"):
         source, target = prepared.tokenisers(cut, cut, False, unseen=way)
-        sizes[way] = len(prepared.corpus(source, target)), len(source), len(target)
+        sizes[way] = len(prepared.corpus(Sides(source, target))), len(source), len(target)
     assert sizes["unknown"] == sizes["nearest"]
     assert sizes["carried"][0] > sizes["nearest"][0]
     assert [a - b for a, b in zip(sizes["carried"][1:], sizes["nearest"][1:])] == [len(STAND_INS)] * 2

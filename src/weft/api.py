@@ -18,6 +18,7 @@ from weft.core.pair import Pair
 from weft.core.reporting import Reporter
 from weft.data.pairs import Columns, read_pairs
 from weft.data.prepare import keep_given
+from weft.data.text.tokens import Tokeniser
 from weft.learn.budget import read_seconds
 from weft.predict import engines
 from weft.predict.engines import Detail
@@ -55,7 +56,7 @@ class Run:
     def columns(self) -> Columns:
         """The columns of the training files that held source, target, features and tag."""
         data = self.spec.data
-        return Columns(data.source, data.target, data.features, data.tag)
+        return Columns(data.source, data.target, data.features, data.tag, data.context)
 
     def predict(
         self,
@@ -121,7 +122,8 @@ class Run:
 
     def _check_marks(self, pairs: Sequence[Pair]) -> None:
         """Refuse pairs without the tag or the features that the run was trained with: it could not do well."""
-        data, known = self.spec.data, self.predictor.source.marks
+        data, source = self.spec.data, self.predictor.sides.source
+        known = source.marks if isinstance(source, Tokeniser) else []
         for name, column in (("tag", data.tag), ("features", data.features)):
             if known and column is not None and not any(pair.tag if name == "tag" else pair.features for pair in pairs):
                 raise UserError(

@@ -20,6 +20,8 @@ WeigherName = Literal["softmax", "nearest", "straight-through", "exact", "sparse
 PositionName = Literal["none", "sinusoid", "sinusoid-concat", "learned", "relative", "bucketed", "rotary", "alibi"]
 MetricName = Literal["exact", "cer", "token_error_rate", "bleu", "chrf", "accuracy", "macro_f1", "span_f1", "loss"]
 SPELLED = ("characters", "parts")  # the ways to cut text that are about single letters
+TokensName = Literal["characters", "parts", "bytes", "words", "bpe", "unigram"]
+VocabularySize = Annotated[int, Field(ge=300, le=1_000_000)]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -43,6 +45,8 @@ class Data(Part):
     """The column of features, such as V;PST;3;SG, which the model reads together with the source."""
     tag: str | int | None = None
     """The column of tags. A tag is a word that tells the model what to do, such as a language."""
+    context: str | int | None = None
+    """The column of the context: a further sequence that the target depends on."""
     tag_at: Literal["start", "end", "decoder"] = "start"
     """Where the tag is put: before the source, after it, or as the first token that the decoder reads."""
     hold_out: Share = 0.05
@@ -60,12 +64,34 @@ class Data(Part):
 
 
 class Side(Part):
-    kind: Literal["text", "label"] = "text"
-    """What the column holds: text or, for a target, one label or one label for each source token."""
-    tokens: Literal["characters", "parts", "bytes", "words", "bpe", "unigram"] = "characters"
+    kind: Literal["auto", "text", "numbers", "label"] = "auto"
+    """What a cell holds: text, numbers as a JSON list, or (target) labels; auto: recognised by the first rows."""
+    tokens: TokensName = "characters"
     """How text is split. parts: letters and accents apart, Korean syllables into sounds; words: split at spaces."""
-    size: Annotated[int, Field(ge=300, le=1_000_000)] = 4000
+    size: VocabularySize = 4000
     """The size of the vocabulary that bpe and unigram learn."""
+
+
+class Context(Part):
+    kind: Literal["auto", "text", "numbers"] = "auto"
+    """What the context holds (data.context names its column); auto: recognised by its first rows."""
+    use: Literal["auto", "step", "attend"] = "auto"
+    """Read by the decoder step by step, aligned with the target, or attended to; auto: step if it is as long."""
+    tokens: TokensName = "characters"
+    """How text is split, as for the source."""
+    size: VocabularySize = 4000
+    """The size of the vocabulary that bpe and unigram learn."""
+
+
+class Numbers(Part):
+    differences: bool = False
+    """Read and predict the differences between steps, as is better for trajectories, instead of the values."""
+    values: bool = True
+    """With differences: also read the values of the source and of an attended context."""
+    missing: Literal["stop", "interpolate", "mask"] = "stop"
+    """A missing value (null): stop, fill it in between its neighbours, or also tell the model where that was done."""
+    stop: Literal["fixed", "context", "learned"] = "fixed"
+    """How many steps to predict: as many as the longest training target, as the context has, or learned."""
 
 
 class Embed(Part):
@@ -340,13 +366,17 @@ class Spec(Part):
     """Every setting of a run."""
 
     task: Literal["transduce", "classify", "classify-tokens"] = "transduce"
-    """What is learned: a target sequence, one label for the source (classify), or one for each of its tokens."""
+    """What is learned: the target from the source, a label for each source, or a label for each of its words."""
     data: Data = Data()
     """The files, their columns, and how their rows are used."""
     source: Side = Side()
     """How the source is split into tokens."""
     target: Side = Side()
     """How the target is split into tokens."""
+    context: Context = Context()
+    """A further sequence that the target depends on."""
+    numbers: Numbers = Numbers()
+    """How columns of numbers are read and predicted."""
     embed: Embed = Embed()
     """Embeddings and positions."""
     encoder: Annotated[RecurrentEncoder | TransformerEncoder | NoEncoder, Field(discriminator="kind")] = (

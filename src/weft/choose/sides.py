@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.choose.numbers import NUMBERS
-from weft.data.survey import SideSurvey
+from weft.data.sides.text import SideSurvey
 from weft.data.text.tokens import SUBWORDS, composed, taken_apart
 
 UNITS: dict[str, Callable[[str], bytes | str]] = {"bytes": str.encode, "parts": taken_apart}  # of one character

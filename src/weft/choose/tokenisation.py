@@ -8,7 +8,8 @@ from typing import Any
 from weft.choose.choices import Choices, uses_ctc
 from weft.choose.numbers import NUMBERS
 from weft.choose.sides import is_composed, is_label, is_spaced_letters, is_symbol_list, is_text, is_unspaced, parts_of
-from weft.data.survey import SideSurvey, Survey
+from weft.data.sides.text import SideSurvey
+from weft.data.survey import Survey
 from weft.data.text.tokens import SUBWORDS
 from weft.spec import SPELLED
 

@@ -10,7 +10,8 @@ from weft.choose.numbers import NUMBERS
 from weft.choose.sides import is_unspaced, long_line_tokens, mean_tokens, parts_of
 from weft.choose.throughput import BatchShape
 from weft.core.pair import SPECIALS
-from weft.data.survey import SideSurvey, Survey
+from weft.data.sides.text import SideSurvey
+from weft.data.survey import Survey
 from weft.data.text.tokens import MOST_LISTED, SUBWORDS
 from weft.spec import SPELLED, Side
 

@@ -15,7 +15,7 @@ import torch
 
 from weft.compare.base import SIDES, Layers
 from weft.core.errors import UserError
-from weft.core.shapes import Symbols
+from weft.core.shapes import Shapes
 from weft.nn.assemble import assemble
 from weft.settings import flatten
 from weft.spec import Spec
@@ -29,17 +29,17 @@ Widths = dict[str, int]
 Count = Callable[[Mapping[str, Any]], int]
 
 
-def count_parameters(spec: Spec, vocabulary_sizes: tuple[int, int]) -> int:
+def count_parameters(spec: Spec, shapes: Shapes) -> int:
     """Return how many parameters the model would have; it is built without storage."""
     with torch.device("meta"):
-        return assemble(spec, *map(Symbols, vocabulary_sizes)).parameter_count
+        return assemble(spec, shapes.source, shapes.target, shapes.context).parameter_count
 
 
-def match_widths(layers: Layers, wanted: int, vocabulary_sizes: tuple[int, int]) -> Widths:
+def match_widths(layers: Layers, wanted: int, shapes: Shapes) -> Widths:
     """Return the widths to set for `wanted` parameters within TOLERANCE; none if the variant has as many already."""
 
     def count(settings: Mapping[str, Any]) -> int:
-        return count_parameters(layers.changed(settings).compose(), vocabulary_sizes)
+        return count_parameters(layers.changed(settings).compose(), shapes)
 
     counts: list[int] = []
     for widths in _candidates(layers, count, wanted):

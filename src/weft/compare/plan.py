@@ -16,12 +16,13 @@ from weft.compare.match import count_parameters, match_widths
 from weft.compare.scoring import LengthUnit, length_unit
 from weft.compare.variants import Variant, Vary
 from weft.core.errors import UserError
+from weft.core.shapes import Shapes
 from weft.data.corpus import Corpus
 from weft.data.pairs import fingerprint
 from weft.data.prepare import Prepared, counted
 from weft.learn.loop import epoch_of
 from weft.runs.job import Job, files_of, requested_spec, speed_for
-from weft.runs.ready import learn_tokenisers
+from weft.runs.ready import learn_sides
 from weft.score.metrics import table_of, with_current_names
 from weft.settings import Clash, Layer, flatten, merge, put
 from weft.spec import Spec
@@ -49,7 +50,7 @@ class Request:
     def prepare(self, progress: Any = None) -> Prepared:
         """Check the settings, then read the data."""
         spec = requested_spec(Job(file_layer=self.file_layer, flag_layer=self.flag_layer))
-        return Prepared(files_of(spec.data, self.pairs, self.valid), progress=progress)
+        return Prepared(files_of(spec, self.pairs, self.valid), progress=progress)
 
     def identity(self, prepared: Prepared) -> dict[str, Any]:
         """Return what makes it this comparison and no other, as JSON holds it."""
@@ -234,15 +235,15 @@ def _sized(combination: Combination, base: Base, prepared: Prepared, request: Re
         return combination
     layers, widths = combination.layers, combination.widths
     if request.match:
-        wanted = count_parameters(base.spec, _vocabulary_sizes(prepared, base.spec))
+        wanted = count_parameters(base.spec, _shapes(prepared, base.spec))
         try:
-            widths = match_widths(layers, wanted, _vocabulary_sizes(prepared, layers.compose()))
+            widths = match_widths(layers, wanted, _shapes(prepared, layers.compose()))
         except UserError as error:
             return Combination(combination.variant, layers, refused=error.what)
         layers = layers.changed(widths)
     if request.tokens is not None:
         spec = layers.compose()
-        corpus = prepared.corpus(*learn_tokenisers(prepared, spec), spec.data.augmented)
+        corpus = prepared.corpus(learn_sides(prepared, spec), spec.data.augmented)
         layers = layers.changed({"train.epochs": _epochs_for(request.tokens, corpus, spec)})
     return Combination(combination.variant, layers, widths)
 
@@ -252,9 +253,8 @@ def _epochs_for(tokens: float, corpus: Corpus, spec: Spec) -> float:
     return tokens / max(1, int(corpus.target_lengths[epoch_of(corpus, spec, 0).rows].sum()))
 
 
-def _vocabulary_sizes(prepared: Prepared, spec: Spec) -> tuple[int, int]:
-    source, target = learn_tokenisers(prepared, spec)
-    return len(source), len(target)
+def _shapes(prepared: Prepared, spec: Spec) -> Shapes:
+    return learn_sides(prepared, spec).shapes
 
 
 def seeds_from(first: int, count: int) -> tuple[int, ...]:

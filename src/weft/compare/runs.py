@@ -136,7 +136,7 @@ def outputs_file(test: str) -> str:
 def read_test_sets(request: Request, valid: Sequence[Pair], data: Data) -> dict[str, list[Pair]]:
     """Return the validation pairs, at most FINAL_PAIRS of them evenly spread, and all pairs of every test file."""
     selected = np.linspace(0, len(valid) - 1, min(len(valid), FINAL_PAIRS)).astype(int)
-    columns = Columns(data.source, data.target, data.features, data.tag)
+    columns = Columns(data.source, data.target, data.features, data.tag, data.context)
     sets = {VALIDATION: [valid[i] for i in selected]}
     for name, file in request.tests.items():
         sets[outputs_file(name)] = list(read_pairs([file], columns, on_bad_line=data.on_bad_line, longest=data.longest))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.core.kinds import Column
 from weft.core.noise import Noise
-from weft.core.pair import PAD, START
+from weft.core.pair import END, PAD, START
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,13 @@ class Choice:
         if not others:
             return self
         return Choice(torch.stack([e.log_probs for e in (self, *others)]).logsumexp(0), self.never)
+
+    def scaled(self, unit: Tensor) -> Choice:
+        return self
+
+    def stops(self) -> Tensor:
+        """Return whether END is the most probable symbol at the last step (B,)."""
+        return self.best()[:, -1] == END
 
     def written(self) -> Tensor:
         """Return the scores, −∞ for what is never written."""

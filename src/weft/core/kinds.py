@@ -180,6 +180,14 @@ class Emission(Protocol):
         """Return what several models predict together."""
         ...
 
+    def scaled(self, unit: Tensor) -> Self:
+        """Return the same of numbers in other units, by feature (F,); symbols have none."""
+        ...
+
+    def stops(self) -> Tensor:
+        """Return whether each step is likely to be the last (B,), where the model has learned to stop."""
+        ...
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -196,6 +204,29 @@ class Hypothesis:
     ids: tuple[int, ...]
     token_scores: tuple[float, ...]
     score: float
+
+    @property
+    def row(self) -> tuple[int, ...]:
+        """What a side decodes."""
+        return self.ids
+
+    @property
+    def log_prob(self) -> float:
+        return sum(self.token_scores)
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One output of numbers: encoded vectors (T, F), the log-probability of each step, and their sum."""
+
+    values: npt.NDArray[np.float32]
+    token_scores: tuple[float, ...]
+    score: float
+
+    @property
+    def row(self) -> npt.NDArray[np.float32]:
+        """What a side decodes."""
+        return self.values
 
     @property
     def log_prob(self) -> float:

@@ -15,9 +15,10 @@ SPECIALS = ("<pad>", "<unknown>", "<start>", "<end>")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One line of data: a source, its target (empty when only the source is known), a tag and features.
+    """One line of data: a source, its target (empty when only the source is known), a tag, features and a context.
 
-    `references` are further targets that are as right as the first.
+    `references` are further targets that are as right as the first. Whatever kind of column a cell is in, here it is
+    text: a list of numbers as JSON, a label as its name. The sides (data/sides) turn cells into arrays and back.
     """
 
     source: str
@@ -25,6 +26,7 @@ class Pair:
     tag: str = ""
     features: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+    context: str = ""
 
     @property
     def targets(self) -> list[str]:

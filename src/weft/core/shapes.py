@@ -10,6 +10,8 @@ class Symbols:
     """Ids from 0 to `count` − 1, the special ones included."""
 
     count: int
+    ended: bool = True  # whether END follows each sequence
+    in_step: bool = False  # whether there is one for each symbol of the source
 
 
 @dataclass(frozen=True)
@@ -25,3 +27,18 @@ class Nothing:
 
 
 Shape = Symbols | Vectors | Nothing
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Those of all columns of a run."""
+
+    source: Shape
+    target: Shape
+    context: Shape | None = None
+
+    @property
+    def by_role(self) -> dict[str, Shape]:
+        """Those of the columns that there are."""
+        shapes = {"source": self.source, "target": self.target}
+        return shapes if self.context is None else {**shapes, "context": self.context}

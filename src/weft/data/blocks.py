@@ -10,7 +10,7 @@ from typing import NamedTuple
 from weft.core.pair import Pair
 
 ROWS = 4096
-Row = tuple[str, str, str, tuple[str, ...], tuple[str, ...]]  # the fields of a Pair
+Row = tuple[str, str, str, tuple[str, ...], tuple[str, ...], str]  # the fields of a Pair
 
 
 class Extras(NamedTuple):
@@ -19,6 +19,7 @@ class Extras(NamedTuple):
     tag: str = ""
     features: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+    context: str = ""
 
 
 NONE = Extras()
@@ -60,12 +61,12 @@ def blocks(rows: Iterable[Row]) -> Iterator[Block]:
     """Yield rows as blocks of at most ROWS."""
     iterator = iter(rows)
     while chunk := list(islice(iterator, ROWS)):
-        sources, targets, tags, features, references = zip(*chunk)
-        plain = not (any(tags) or any(features) or any(references))
+        sources, targets, *others = zip(*chunk)
+        plain = not any(map(any, others))
         extras = {} if plain else {row: Extras(*each[2:]) for row, each in enumerate(chunk) if any(each[2:])}
         yield Block(sources, targets, extras)
 
 
 def blocks_of(pairs: Iterable[Pair]) -> Iterator[Block]:
     """Yield pairs as blocks."""
-    return blocks((p.source, p.target, p.tag, p.features, p.references) for p in pairs)
+    return blocks((p.source, p.target, p.tag, p.features, p.references, p.context) for p in pairs)

@@ -1,4 +1,4 @@
-"""Columns: which column or field is the source, the target, the tag, the features.
+"""Columns: which column or field is the source, the target, the tag, the features, the context.
 
 A column is a number from 1, a name, or a name inside an object (`translation.en`). A source or target that nobody chose
 is found by its name (`names`), or because no other column is left. Where that tells nothing, columns 1 and 2 of a TSV
@@ -15,7 +15,7 @@ from weft.data.formats import BadRowPolicy
 from weft.data.names import TARGETS, likely_source, numbers_rows, paired, whole
 
 SIDES = ("source", "target")
-ROLES = (*SIDES, "tag", "features")
+ROLES = (*SIDES, "tag", "features", "context")
 LONGEST_NAME = 40  # characters of a name that is listed
 MOST_NAMES = 12  # of columns that are listed
 
@@ -28,6 +28,7 @@ class Columns:
     target: str | int | None = None
     features: str | int | None = None
     tag: str | int | None = None
+    context: str | int | None = None
 
     def __post_init__(self) -> None:
         for role in ROLES:
@@ -38,10 +39,11 @@ class Columns:
 
     def of(self, role: str) -> str | int | None:
         """Return the column that was chosen for a role."""
-        return {"source": self.source, "target": self.target, "tag": self.tag, "features": self.features}[role]
+        chosen = {"source": self.source, "target": self.target, "tag": self.tag, "features": self.features}
+        return {**chosen, "context": self.context}[role]
 
     def present(self, roles: Sequence[str]) -> list[str]:
-        """Return those of the given roles that a row has: a tag and features only where they were chosen."""
+        """Return those of the given roles that a row has: a tag, features and a context only where they were chosen."""
         return [role for role in roles if role in SIDES or self.of(role) is not None]
 
     @property

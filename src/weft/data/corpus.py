@@ -1,7 +1,7 @@
 """Encoded pairs in memory-mapped files: memory grows with the batch, not with the corpus.
 
-A corpus is a folder: the ids of each side one after the other (`source.ids`, `target.ids`), where each row begins
-(`source.rows`, `target.rows`), and `corpus.json`. It is written aside and renamed, so it is whole or absent.
+A corpus is a folder: the ids or vectors of each side one after the other (`source.ids`, `target.vectors`), where each
+row begins (`source.rows`, `target.rows`), and `corpus.json`. It is written aside and renamed, so it is whole or absent.
 A pair with several references is as many rows, one after the other; `pairs.rows` says where each pair begins.
 """
 
@@ -13,6 +13,8 @@ import os
 import shutil
 from array import array
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -22,36 +24,43 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.core.pair import END, Pair
+from weft.core.shapes import Shape, Shapes, Symbols, Vectors
 from weft.data.batches import EpochPlan, References, Thinning, plan
 from weft.data.blocks import Block, blocks_of
-from weft.data.text.tokens import Tokeniser, encode_block
+from weft.data.sides.side import Side
+from weft.data.sides.sides import Sides
 
 if TYPE_CHECKING:
     from weft.core.kinds import Batch
 
 Ints = npt.NDArray[np.int64]
-FORMAT = 1
+FORMAT = 2
 BLOCK = 1 << 18  # row ends looked at together
 MANY = 20_000_000  # symbols that are counted
 SMALL = 1 << 24  # bytes of a file that is read whole: mapping it again for every batch costs a small model a tenth
 
 
 class _Mapped:
-    """One side: rows of ids in a memory-mapped file."""
+    """One side: rows of ids, or of vectors, in a memory-mapped file."""
 
-    def __init__(self, folder: Path, side: str, kind: str) -> None:
-        self._ids, self._ids_map = _map(folder / f"{side}.ids", kind)
-        self._rows, self._rows_map = _map(folder / f"{side}.rows", "int64")
+    def __init__(self, folder: Path, role: str, shape: Shape, id_type: str) -> None:
+        vectors = isinstance(shape, Vectors)
+        self._ids, self._ids_map = _map(_file_of(folder, role, shape), "float32" if vectors else id_type)
+        self._rows, self._rows_map = _map(folder / f"{role}.rows", "int64")
+        if isinstance(shape, Vectors):
+            self._ids = self._ids.reshape(-1, shape.width)
+        self._type = np.float32 if vectors else np.int64
+        self._end = int(isinstance(shape, Symbols) and shape.ended)
         self.lengths = self._lengths()
 
-    def __getitem__(self, row: int) -> Ints:
-        return self._ids[self._rows[row] : self._rows[row + 1]].astype(np.int64)
+    def __getitem__(self, row: int) -> npt.NDArray[Any]:
+        return self._ids[self._rows[row] : self._rows[row + 1]].astype(self._type)
 
     def _lengths(self) -> npt.NDArray[np.int32]:
-        """Of each row, END included: that is what it costs in a batch."""
+        """Of each row, with END if it has one: that is what it costs in a batch."""
         lengths = np.empty(len(self._rows) - 1, dtype=np.int32)
         for first in range(0, len(lengths), BLOCK):
-            lengths[first : first + BLOCK] = np.diff(self._rows[first : first + BLOCK + 1]) + 1
+            lengths[first : first + BLOCK] = np.diff(self._rows[first : first + BLOCK + 1]) + self._end
             self.release()
         return lengths
 
@@ -104,8 +113,11 @@ class Corpus:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.facts: dict[str, Any] = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-        self._source = _Mapped(folder, "source", self.facts["kind"])
-        self._target = _Mapped(folder, "target", self.facts["kind"])
+        self.shapes = _shapes(self.facts["columns"])
+        self._columns = {
+            role: _Mapped(folder, role, shape, self.facts["kind"]) for role, shape in self.shapes.by_role.items()
+        }
+        self._source, self._target = self._columns["source"], self._columns["target"]
 
     def __len__(self) -> int:
         return len(self._source.lengths)
@@ -125,7 +137,9 @@ class Corpus:
 
     @property
     def source_lengths(self) -> npt.NDArray[np.int32]:
-        return self._source.lengths
+        """Of sources, or of their contexts where these are longer."""
+        context = self._columns.get("context")
+        return self._source.lengths if context is None else np.maximum(self._source.lengths, context.lengths)
 
     @property
     def target_lengths(self) -> npt.NDArray[np.int32]:
@@ -155,18 +169,20 @@ class Corpus:
         return self._source.numbers()
 
     def target_counts(self, symbols: int) -> Ints:
-        """How often each target symbol is wanted, END after every row."""
+        """How often each target symbol is wanted, with END after every row that has one."""
         counts = self._target.counts(symbols)
+        if not isinstance(self.shapes.target, Symbols) or not self.shapes.target.ended:
+            return counts
         counts[END] += max(1, round(counts.sum() / max(1.0, float(self.target_lengths.mean()) - 1)))
         return counts
 
     def batch(self, rows: Sequence[int] | Ints) -> Batch:
-        from weft.core.kinds import Batch  # torch, which those who only look at data need not wait for
+        from weft.core.batching import batch_of  # torch, which those who only look at data need not wait for
 
-        sources, targets = ([side[r] for r in rows] for side in (self._source, self._target))
-        self._source.release()
-        self._target.release()
-        return Batch.of(sources, targets)
+        columns = {role: [side[r] for r in rows] for role, side in self._columns.items()}
+        for side in self._columns.values():
+            side.release()
+        return batch_of(columns["source"], columns["target"], columns.get("context"), self.shapes)
 
 
 def is_corpus(folder: Path) -> bool:
@@ -179,23 +195,46 @@ def is_corpus(folder: Path) -> bool:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.suffix in (".ids", ".rows")}
+    files = (path for path in sorted(folder.iterdir()) if path.suffix in (".ids", ".vectors", ".rows"))
+    return {path.name: path.stat().st_size for path in files}
 
 
-def write_corpus(pairs: Iterable[Pair], source: Tokeniser, target: Tokeniser, folder: Path) -> Corpus:
+def _file_of(folder: Path, role: str, shape: Shape) -> Path:
+    return folder / f"{role}.{'vectors' if isinstance(shape, Vectors) else 'ids'}"
+
+
+def _most_symbols(shapes: Shapes) -> int:
+    return max((shape.count for shape in shapes.by_role.values() if isinstance(shape, Symbols)), default=0)
+
+
+def _written(shape: Shape) -> dict[str, Any]:
+    """Return a shape as JSON can hold it."""
+    return {"shape": type(shape).__name__, **asdict(shape)}
+
+
+def _shapes(columns: dict[str, dict[str, Any]]) -> Shapes:
+    """Return the shapes that `_written` wrote."""
+    kinds: dict[str, type[Symbols] | type[Vectors]] = {"Symbols": Symbols, "Vectors": Vectors}
+    shapes = {role: dict(column) for role, column in columns.items()}
+    return Shapes(**{role: kinds[column.pop("shape")](**column) for role, column in shapes.items()})
+
+
+def write_corpus(pairs: Iterable[Pair], source: Side, target: Side, folder: Path) -> Corpus:
     """Encode pairs into `folder` (made whole or not at all) and open it."""
-    return write_blocks(blocks_of(pairs), source, target, folder)
+    return write_blocks(blocks_of(pairs), Sides(source, target), folder)
 
 
-def write_blocks(blocks: Iterable[Block], source: Tokeniser, target: Tokeniser, folder: Path) -> Corpus:
+def write_blocks(blocks: Iterable[Block], sides: Sides, folder: Path) -> Corpus:
     """Encode pairs that come in blocks."""
     aside = folder.with_name(f"{folder.name}.{os.getpid()}.part")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
-        kind = "uint16" if max(len(source), len(target)) < 2**16 else "uint32"
-        rows = _write_sides(blocks, source, target, aside, kind)
-        facts = {"format": FORMAT, "kind": kind, "rows": rows, "sizes": _sizes(aside)}
+        shapes = sides.shapes
+        kind = "uint16" if _most_symbols(shapes) < 2**16 else "uint32"
+        rows = _write_sides(blocks, sides, aside, kind)
+        columns = {role: _written(shape) for role, shape in shapes.by_role.items()}
+        facts = {"format": FORMAT, "kind": kind, "rows": rows, "sizes": _sizes(aside), "columns": columns}
         (aside / "corpus.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
         if not is_corpus(folder):  # another run may have made the same meanwhile
             shutil.rmtree(folder, ignore_errors=True)
@@ -208,13 +247,16 @@ def write_blocks(blocks: Iterable[Block], source: Tokeniser, target: Tokeniser, 
     return Corpus(folder)
 
 
-def _write_sides(blocks: Iterable[Block], source: Tokeniser, target: Tokeniser, folder: Path, kind: str) -> int:
+def _write_sides(blocks: Iterable[Block], sides: Sides, folder: Path, kind: str) -> int:
     targets_of_pairs = array("i")  # how many each pair has
-    with _Writer(folder, "source", kind) as sources, _Writer(folder, "target", kind) as targets:
+    with ExitStack() as stack:
+        writers = {
+            role: stack.enter_context(_Writer(folder, role, shape, kind))
+            for role, shape in sides.shapes.by_role.items()
+        }
         for block in blocks:
-            read, written = encode_block(block, source, target)
-            sources.add(*read)
-            targets.add(*written)
+            for role, encoded in sides.flat(block).items():
+                writers[role].add(*encoded)
             targets_of_pairs.extend(
                 1 + len(block.extras[row].references) if row in block.extras else 1 for row in range(len(block))
             )
@@ -225,12 +267,12 @@ def _write_sides(blocks: Iterable[Block], source: Tokeniser, target: Tokeniser, 
 
 
 class _Writer:
-    """Appends rows of ids to one side's two files."""
+    """Appends rows of ids or vectors to one side's two files."""
 
-    def __init__(self, folder: Path, side: str, kind: str) -> None:
-        self._ids: BinaryIO = (folder / f"{side}.ids").open("wb")
-        self._rows: BinaryIO = (folder / f"{side}.rows").open("wb")
-        self._kind, self._end = kind, 0
+    def __init__(self, folder: Path, role: str, shape: Shape, kind: str) -> None:
+        self._ids: BinaryIO = _file_of(folder, role, shape).open("wb")
+        self._rows: BinaryIO = (folder / f"{role}.rows").open("wb")
+        self._kind, self._end = "float32" if isinstance(shape, Vectors) else kind, 0
         self._rows.write(np.zeros(1, dtype=np.int64).tobytes())
 
     def __enter__(self) -> _Writer:
@@ -242,7 +284,7 @@ class _Writer:
             os.fsync(file.fileno())
             file.close()
 
-    def add(self, ids: npt.NDArray[np.int32], lengths: Ints) -> None:
+    def add(self, ids: npt.NDArray[Any], lengths: Ints) -> None:
         ends = self._end + np.cumsum(lengths)
         self._end = int(ends[-1])
         self._rows.write(ends.tobytes())

@@ -71,6 +71,8 @@ class ReadReport:
     """warnings for the user, each once"""
     bad: list[str] = field(default_factory=list)
     """the first ten rows left out, as `file:line: reason`"""
+    kinds: dict[str, str] = field(default_factory=dict)
+    """the kind of each column, by role"""
 
     def note(self, text: str) -> None:
         if text not in self.notes:

@@ -24,6 +24,7 @@ PAIRS = (
     ("text sentence original", "translation"),
     ("before", "after"),
     ("from", "to"),
+    ("past history observed", "future"),
     ("x", "y"),
 )
 SOURCES = tuple(dict.fromkeys(" ".join(sources for sources, _ in PAIRS).split()))

@@ -17,6 +17,7 @@ from typing import BinaryIO, Literal, cast
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.blocks import Row
+from weft.data.cells import TEXT, CellChecks, Kinds
 from weft.data.columns import AUTOMATIC, ROLES, Columns, choose_fields, unknown
 from weft.data.encodings import as_utf8
 from weft.data.files import (
@@ -60,9 +61,12 @@ def read_pairs(
     longest: int = 20_000,
     report: ReadReport | None = None,
     progress: Callable[[int, float], None] | None = None,
+    kinds: Kinds = TEXT,
 ) -> Iterator[Pair]:
     """Stream the pairs of all files, one after the other; `progress` is told the rows and the share of bytes read."""
-    rows = read_rows(paths, columns, on_bad_line=on_bad_line, longest=longest, report=report, progress=progress)
+    rows = read_rows(
+        paths, columns, on_bad_line=on_bad_line, longest=longest, report=report, progress=progress, kinds=kinds
+    )
     for row in rows:
         yield Pair(*row)
 
@@ -76,16 +80,21 @@ def read_rows(
     report: ReadReport | None = None,
     progress: Callable[[int, float], None] | None = None,
     digest: Digest | None = None,
+    kinds: Kinds = TEXT,
 ) -> Iterator[Row]:
-    """Stream the same as bare tuples; `digest` is given all bytes of the files, in the order of `fingerprint`."""
+    """Stream the same as bare tuples; `digest` is given all bytes of the files, in the order of `fingerprint`.
+
+    Kinds of columns that are not given are recognised, and written down in the report.
+    """
     policy = BadRowPolicy(ReadReport() if report is None else report, longest, on_bad_line == "skip")
+    checks = CellChecks(kinds, longest, policy.report.kinds)
     with spool_stdin(paths) as files:
         sizes = [size_of(path) for path in files]  # a missing file is said before an hour of reading, not after it
         policy.hint = _parallel_hint(files)
         for number, path in enumerate(files):
             with _table(path, columns, ROLES, policy, digest) as table:
                 table.before, table.size, table.total = sum(sizes[:number]), sizes[number], sum(sizes) or 1
-                yield from _good_rows(table, columns, policy, progress)
+                yield from _good_rows(table, columns, policy, checks, progress)
     if progress:
         progress(policy.report.rows, 1.0)
 
@@ -171,56 +180,45 @@ def _rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRowPoli
 
 
 def _good_rows(
-    table: _Table, columns: Columns, policy: BadRowPolicy, progress: Callable[[int, float], None] | None
+    table: _Table,
+    columns: Columns,
+    policy: BadRowPolicy,
+    checks: CellChecks,
+    progress: Callable[[int, float], None] | None,
 ) -> Iterator[Row]:
     report, longest = policy.report, policy.longest
     rows_before, skipped_before = report.rows, report.skipped
-    tag_at, features_at = _extras(columns, 2)
+    tag_at, features_at, context_at = _extras(columns, 2)
     width = len(columns.present(ROLES))
-    for line, cells in table.rows:
+    positions = {"source": 0, "target": 1} | ({"context": context_at} if context_at else {})
+    rows = checks.begin(table.rows, positions)
+    all_text = checks.all_text and not context_at
+    for line, cells in rows:
         if not cells:
             report.blank += 1
             continue
         source, target, references = cells[0], cells[1], tuple(cells[width:])
-        if not 0 < len(source) <= longest or not 0 < len(target) <= longest or source.isspace() or target.isspace():
-            side, fault = _fault_of(source, target, longest)
-            policy.bad(f"{table.names[side]}:{line}", fault)
-            continue
-        if references and (fault_of_others := _fault_of_references(references, longest)):
-            policy.bad(f"{table.names[1]}:{line}", fault_of_others)
-            continue
+        if not (  # what most rows are, in one test without a call
+            all_text
+            and 0 < len(source) <= longest
+            and 0 < len(target) <= longest
+            and not (references or source.isspace() or target.isspace())
+            and source.__class__ is target.__class__ is str
+        ):
+            fault = checks.fault(cells, references)
+            if fault is not None:
+                policy.bad(f"{table.names[fault[0] == 'target']}:{line}", fault[1])
+                continue
         if report.rows == rows_before:
             report.describe_columns(cells)
         report.rows += 1
         if progress and report.rows % PROGRESS_ROWS == 0:
             progress(report.rows, table.share_of_all())
         tag = cells[tag_at].strip() if tag_at else ""
-        yield source, target, tag, _split_features(cells[features_at]) if features_at else (), references
+        features = _split_features(cells[features_at]) if features_at else ()
+        yield source, target, tag, features, references, cells[context_at] if context_at else ""
     if report.rows == rows_before:
         raise _no_rows(table.names[0], report.skipped - skipped_before, policy)
-
-
-def _fault_of(source: str, target: str, longest: int) -> tuple[int, Fault]:
-    """Return which side is bad (0 the source, 1 the target), and why."""
-    for side, (role, text) in enumerate((("source", source), ("target", target))):
-        if fault := _fault_of_text(role, text, longest):
-            return side, fault
-    raise AssertionError("a row without a fault")
-
-
-def _fault_of_references(references: Sequence[str], longest: int) -> Fault | None:
-    faults = (_fault_of_text("target", reference, longest) for reference in references)
-    return next((fault for fault in faults if fault), None)
-
-
-def _fault_of_text(role: str, text: str, longest: int) -> Fault | None:
-    if not text or text.isspace():
-        return Fault(f"the {role} is empty", f"fill in the {role}")
-    return _too_long(role, text, longest) if len(text) > longest else None
-
-
-def _too_long(role: str, text: str, longest: int) -> Fault:
-    return Fault(f"the {role} has {len(text):,} characters, but the limit is {longest:,}", "shorten or split it")
 
 
 def _no_rows(name: str, skipped: int, policy: BadRowPolicy) -> UserError:
@@ -232,11 +230,11 @@ def _no_rows(name: str, skipped: int, policy: BadRowPolicy) -> UserError:
     return UserError("the file is empty: it has no row of data", name, "give a file with one pair on each line")
 
 
-def _extras(columns: Columns, first: int) -> tuple[int, int]:
-    """Return where the tag and the features stand in a row of chosen cells; 0 for one that is not chosen."""
-    roles = columns.present(("tag", "features"))
-    tag_at, features_at = (first + roles.index(role) if role in roles else 0 for role in ("tag", "features"))
-    return tag_at, features_at
+def _extras(columns: Columns, first: int, order: Sequence[str] = ROLES[2:]) -> tuple[int, int, int]:
+    """Return where tag, features and context stand in a row of chosen cells; 0 for one that is not chosen."""
+    roles = columns.present(order)
+    at = {role: first + roles.index(role) if role in roles else 0 for role in order}
+    return at["tag"], at["features"], at["context"]
 
 
 @lru_cache(maxsize=65536)  # the same few hundred bundles come again and again
@@ -245,23 +243,27 @@ def _split_features(text: str) -> tuple[str, ...]:
     return tuple(stripped for piece in pieces if (stripped := piece.strip()))
 
 
+INPUTS = ("source", "context", "tag", "features")  # what a row to predict has, in the order of plain lines
+
+
 def read_inputs(
-    path: str, columns: Columns, *, longest: int = 20_000, report: ReadReport | None = None
+    path: str, columns: Columns, *, longest: int = 20_000, report: ReadReport | None = None, kinds: Kinds = TEXT
 ) -> Iterator[Pair]:
     """Stream what to predict: one Pair for each line (or row of a table), in order, also for an empty one."""
     policy = BadRowPolicy(ReadReport() if report is None else report, longest, training=False)
+    checks = CellChecks(kinds, longest, policy.report.kinds)
     if path == "-":
         buffer = (
             sys.stdin.buffer if isinstance(sys.stdin.buffer, io.BufferedReader) else io.BufferedReader(_raw_stdin())
         )
         stream, encoding = as_utf8(buffer, display_name(path))
-        yield from _plain_inputs(stream, display_name(path), encoding, columns, policy)
+        yield from _plain_inputs(stream, display_name(path), encoding, columns, policy, checks)
     elif kind_of(path) in ("", "stdin"):
         with opened(path) as file:
-            yield from _plain_inputs(file.stream, file.name, file.encoding, columns, policy)
+            yield from _plain_inputs(file.stream, file.name, file.encoding, columns, policy, checks)
     else:
-        with _table(path, columns, ("source", "tag", "features"), policy) as table:
-            yield from _inputs(table.rows, table.names[0], columns, policy)
+        with _table(path, columns, INPUTS, policy) as table:
+            yield from _inputs(table.rows, table.names[0], columns, policy, checks)
 
 
 def _raw_stdin() -> io.RawIOBase:
@@ -269,26 +271,30 @@ def _raw_stdin() -> io.RawIOBase:
     return cast(io.RawIOBase, sys.stdin.buffer)
 
 
-def _inputs(rows: Rows, name: str, columns: Columns, policy: BadRowPolicy) -> Iterator[Pair]:
-    tag_at, features_at = _extras(columns, 1)
-    for line, cells in rows:
+def _inputs(rows: Rows, name: str, columns: Columns, policy: BadRowPolicy, checks: CellChecks) -> Iterator[Pair]:
+    tag_at, features_at, context_at = _extras(columns, 1, INPUTS[1:])
+    for line, cells in checks.begin(rows, {"source": 0} | ({"context": context_at} if context_at else {})):
         if not cells:
             yield Pair("")
             continue
-        if len(cells[0]) > policy.longest:
-            policy.bad(f"{name}:{line}", _too_long("source", cells[0], policy.longest))
+        fault = checks.fault(cells, ()) if cells[0].strip() else None  # an empty source has an empty output
+        if fault is not None:
+            policy.bad(f"{name}:{line}", fault[1])
         tag = cells[tag_at].strip() if tag_at else ""
-        yield Pair(cells[0], "", tag, _split_features(cells[features_at]) if features_at else ())
+        features = _split_features(cells[features_at]) if features_at else ()
+        yield Pair(cells[0], "", tag, features, (), cells[context_at] if context_at else "")
 
 
-def _plain_inputs(stream: BinaryIO, name: str, encoding: str, columns: Columns, policy: BadRowPolicy) -> Iterator[Pair]:
+def _plain_inputs(
+    stream: BinaryIO, name: str, encoding: str, columns: Columns, policy: BadRowPolicy, checks: CellChecks
+) -> Iterator[Pair]:
     _note_encoding(name, encoding, policy)
-    return _inputs(_plain_rows(stream, name, columns, policy), name, columns, policy)
+    return _inputs(_plain_rows(stream, name, columns, policy), name, columns, policy, checks)
 
 
 def _plain_rows(stream: BinaryIO, name: str, columns: Columns, policy: BadRowPolicy) -> Rows:
-    """Yield lines of source, or of source<TAB>tag<TAB>features with those of the two that the training had."""
-    roles = columns.present(("source", "tag", "features"))
+    """Yield lines of source, or of source<TAB>context<TAB>tag<TAB>features with those that the training had."""
+    roles = columns.present(INPUTS)
     for line, raw in enumerate(raw_lines(stream), 1):
         try:
             text = decoded(raw)

@@ -27,6 +27,8 @@ from weft.data.files import display_name, fingerprint, size_of
 from weft.data.formats import ReadReport, kind_of
 from weft.data.resemblance import differences
 from weft.data.scan import SCAN, SPOOL, Files, Scan, scan
+from weft.data.sides.side import block_cells
+from weft.data.sides.sides import Sides
 from weft.data.spool import read_blocks
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, Survey
 from weft.data.text import augment, unseen
@@ -35,11 +37,11 @@ from weft.data.text.unseen import STAND_INS
 
 __all__ = ["Files", "Prepared", "cache_root", "counted", "given_in_memory", "keep_given"]
 
-FORMAT = 14
+FORMAT = 15
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 
 Progress = Callable[[str, int, float], None]  # what is being done, rows so far, share
-SideName = Literal["source", "target"]
+Role = Literal["source", "target", "context"]
 
 
 class Prepared:
@@ -54,7 +56,7 @@ class Prepared:
                 "give them as a file",
             )
         shapes = [(kind_of(path), size_of(path)) for path in (*files.pairs, *files.valid)]
-        rows = [asdict(files.columns), files.on_bad_line, files.longest, files.hold_out]
+        rows = [asdict(files.columns), files.on_bad_line, files.longest, files.hold_out, asdict(files.kinds)]
         self._root = (root or cache_root()) / "corpora"
         self._key = digest_of([FORMAT, len(files.valid), shapes, rows])
 
@@ -188,6 +190,18 @@ class Prepared:
             learned = keys >= below
             yield block if learned.all() else block.only(learned.tolist())
 
+    def tokeniser(
+        self, role: Role, tokens: str, size: int, tag_at: str = "start", unseen: str = "unknown"
+    ) -> Tokeniser:
+        """Return the tokeniser of one column, where the other side is not text."""
+        marks = self.survey.marks if role == "source" else ()
+        path = self.folder / f"tokens-{digest_of([role, tokens, size])}" / f"{role}.json"
+        if not path.exists():
+            write_whole(path, self._learn_one(tokens, size, (role,), "", marks).to_json())
+        tokeniser = from_json(path.read_text(encoding="utf-8"), str(path))
+        tokeniser.tag_at, tokeniser.unseen = tag_at, unseen
+        return tokeniser
+
     def tokenisers(
         self,
         source: tuple[str, int],
@@ -224,9 +238,7 @@ class Prepared:
             self._learn_one(*target, ("target",), more, marks if prompted else ()),
         )
 
-    def _learn_one(
-        self, kind: str, size: int, sides: tuple[SideName, ...], more: str, marks: tuple[str, ...]
-    ) -> Tokeniser:
+    def _learn_one(self, kind: str, size: int, sides: tuple[Role, ...], more: str, marks: tuple[str, ...]) -> Tokeniser:
         counts = Counter(more)
         for side in sides:
             counts.update(self.scan.characters[side])
@@ -237,19 +249,20 @@ class Prepared:
         tokeniser.alphabet = "" if kind == "words" else "".join(sorted(counts))
         return tokeniser
 
-    def _texts(self, side: SideName, kind: str) -> Iterator[str]:
+    def _texts(self, side: Role, kind: str) -> Iterator[str]:
         blocks: Iterable[Block] = self._blocks(f"learning {side} tokens")
         if kind in SUBWORDS:
             step = max(1, -(-self.survey.pairs // SUBWORD_ROWS))
             pairs = islice(chain.from_iterable(block.pairs() for block in blocks), 0, None, step)
             blocks = blocks_of(pairs) if step > 1 else blocks
-        return chain.from_iterable(block.sources if side == "source" else block.all_targets() for block in blocks)
+        return chain.from_iterable(block_cells(block, side) for block in blocks)
 
-    def corpus(self, source: Tokeniser, target: Tokeniser, augmented: int = 0) -> Corpus:
+    def corpus(self, sides: Sides, augmented: int = 0) -> Corpus:
         """Return the training pairs encoded, with augmented ones, and some whose characters are hidden, if wanted."""
-        carried = source.unseen == "carried"
+        carried = isinstance(sides.source, Tokeniser) and sides.source.unseen == "carried"
         versions = [*([augmented, augment.VERSION] if augmented else []), *([unseen.VERSION] if carried else [])]
-        folder = self.folder / f"corpus-{digest_of([source.to_json(), target.to_json(), *versions])}"
+        contents = [side.to_json() for side in sides.by_role.values()]
+        folder = self.folder / f"corpus-{digest_of([*contents, *versions])}"
         if is_corpus(folder):
             return Corpus(folder)
         blocks = self._blocks("encoding")
@@ -258,7 +271,7 @@ class Prepared:
             pairs = augment.with_augmented(list(pairs), augmented) if augmented else pairs
             blocks = blocks_of(unseen.with_hidden(pairs) if carried else pairs)
         try:
-            return write_blocks(blocks, source, target, folder)
+            return write_blocks(blocks, sides, folder)
         except OSError as error:
             raise unwritable(folder, error) from error
 

@@ -1,7 +1,8 @@
 """Formats that name their fields: JSON lines, JSON lists and Parquet → rows of the wanted fields as text.
 
 A field inside an object is named with dots (`translation.en`). A list of texts in the target field is several
-references: the first is the cell, and the others follow after all cells. Anywhere else a list is a bad row.
+references: the first is the cell, and the others follow after all cells. A list of numbers, or of lists of them,
+becomes its JSON text (a `NumbersText`). Any other list is a bad row.
 
 A reader is given `choose`, which turns the fields it finds into the wanted ones, in the order of the cells it yields.
 
@@ -57,7 +58,7 @@ def json_rows(file: File, choose: Choose, target: int | None, policy: BadRowPoli
 
 def _cells(values: Sequence[Any], names: Sequence[str], target: int | None) -> Cells:
     """Return the text of each field, and after them the further references of a target that is a list."""
-    if target is None or not isinstance(values[target], list):
+    if target is None or not isinstance(values[target], list) or is_numbers(values[target]):
         return [_text(value, name) for value, name in zip(values, names)]
     first, *others = _references(values[target], names[target])
     return [*_cells([*values[:target], first, *values[target + 1 :]], names, None), *others]
@@ -179,7 +180,23 @@ def _text(value: Any, name: str) -> str:
         raise Fault(f"the field {name!r} is not valid Unicode", "write it as UTF-8, without lone surrogates") from error
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
+    if is_numbers(value):
+        return NumbersText(json.dumps(value))
     raise Fault(f"the field {name!r} is {_called(value)}, not text", _as_text(value, name))
+
+
+class NumbersText(str):
+    """The JSON text of a list of numbers, or of lists of them, which a column of numbers holds."""
+
+    __slots__ = ()
+
+
+def is_numbers(value: Any) -> bool:
+    """Return whether a value is a list that begins with a number, a missing one, or a list of them."""
+    if not isinstance(value, list) or not value:
+        return False
+    first = value[0][0] if isinstance(value[0], list) and value[0] else value[0]
+    return first is None or (isinstance(first, int | float) and not isinstance(first, bool))
 
 
 def _as_text(value: Any, name: str) -> str:

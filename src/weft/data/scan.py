@@ -18,8 +18,10 @@ import numpy.typing as npt
 
 from weft.core.pair import Pair
 from weft.data.blocks import Block, blocks
+from weft.data.cells import TEXT, Kinds
 from weft.data.files import new_digest
 from weft.data.pairs import Columns, ReadReport, read_rows
+from weft.data.sides.side import ROLES, block_cells
 from weft.data.spool import write_block
 from weft.data.survey import Survey, Surveyor, shuffle_keys
 
@@ -37,6 +39,7 @@ class Files:
     on_bad_line: Literal["stop", "skip"] = "stop"
     longest: int = 20_000
     hold_out: float = 0.05
+    kinds: Kinds = TEXT
 
 
 @dataclass(frozen=True)
@@ -70,23 +73,24 @@ def _pair(row: dict[str, Any]) -> Pair:
 
 def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
     """Read all files once, and write the spool of the training pairs into the folder."""
-    valid_report, report = ReadReport(), ReadReport()
+    kinds: dict[str, str] = {}  # of all files the same, recognised by the first
+    valid_report, report = ReadReport(kinds=kinds), ReadReport(kinds=kinds)
     valid_digest, digest = new_digest(), new_digest()
     read = _reader(files)
     valid = [
         [pair for block in read([path], valid_report, valid_digest, None) for pair in block.pairs()]
         for path in files.valid
     ]
-    repeats, surveyor = _Repeats(valid), Surveyor(0 if files.valid else files.hold_out)
-    counts = {"source": CharacterCounts(), "target": CharacterCounts()}
+    repeats, surveyor = _Repeats(valid), Surveyor(0 if files.valid else files.hold_out, kinds)
+    counts = {role: CharacterCounts() for role in ROLES}
     with (folder / SPOOL).open("wb", buffering=1 << 20) as spool:
         for block in read(files.pairs, report, digest, progress):
             keys = shuffle_keys(block.sources)
             write_block(spool, block, keys)
             surveyor.add(block, keys)
             repeats.add(block)
-            counts["source"].add(block.sources)
-            counts["target"].add(block.all_targets())
+            for role in [role for role, kind in kinds.items() if kind == "text"]:
+                counts[role].add(block_cells(block, role))
     survey, held_out = surveyor.result()
     report.layout = valid_report.layout = None
     return Scan(
@@ -98,6 +102,7 @@ def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
         characters={
             "source": counts["source"].without(pair.source for pair in held_out),
             "target": counts["target"].without(target for pair in held_out for target in pair.targets),
+            "context": counts["context"].without(pair.context for pair in held_out),
         },
         report=report,
         valid_report=valid_report,
@@ -117,6 +122,7 @@ def _reader(files: Files) -> Callable[..., Iterable[Block]]:
                 report=report,
                 progress=progress,
                 digest=digest,
+                kinds=files.kinds,
             )
         )
 

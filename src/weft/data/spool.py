@@ -52,4 +52,7 @@ def _cut(text: str, lengths: npt.NDArray[np.uint32]) -> list[str]:
 
 
 def _extras(content: bytes) -> dict[int, Extras]:
-    return {row: Extras(tag, tuple(features), tuple(refs)) for row, (tag, features, refs) in json.loads(content)}
+    return {
+        row: Extras(tag, tuple(features), tuple(references), context)
+        for row, (tag, features, references, context) in json.loads(content)
+    }

@@ -1,7 +1,6 @@
 """A survey of the training pairs: how many, how long, of what symbols. The autopilot and `weft data` read it.
 
-One pass, in memory that grows by a few numbers a row. Symbols are counted in every row of a small corpus, and beyond
-ALL_ROWS in one row of SOME_ROWS.
+One pass, in memory that grows by a few numbers a row. What is collected of a column depends on its kind (data/sides).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import json
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,31 +18,15 @@ import numpy as np
 
 from weft.core.pair import Pair
 from weft.data.blocks import Block, blocks_of
+from weft.data.sides.side import Collector
+from weft.data.sides.table import KINDS
+from weft.data.sides.text import SideSurvey, TextCollector
 from weft.data.text.relation import Relation, RelationSurvey
 from weft.data.text.tokens import marks_of
 
-DISTINCT_WORDS = 300_000  # beyond this many the number of distinct words is "many", and no longer counted
-ALL_ROWS, SOME_ROWS = 100_000, 16
-LONG_SHARE = 0.99
 FEWEST_PAIRS = 50  # with fewer pairs than this nothing is held out
 SMALLEST_HOLD_OUT, LARGEST_HOLD_OUT = 10, 1000
-
-
-@dataclass(frozen=True)
-class SideSurvey:
-    """One side of the pairs. Lengths are in characters; words are what stands between spaces."""
-
-    mean: float = 0.0
-    longest: int = 0
-    long: int = 0  # 99 rows of 100 are not longer
-    mean_words: float = 0.0
-    long_words: int = 0
-    distinct_words: int = 0
-    mean_word: float = 0.0  # the mean length of a word
-    characters: dict[str, int] = field(default_factory=dict)
-    spaced: float = 0.0  # the share of rows with a space in them
-    once: float = 0.0  # of all words, the share of those that stand there only once
-    same: bool = False  # whether all rows have one and the same text
+TEXT_PAIRS = {"source": "text", "target": "text"}
 
 
 @dataclass(frozen=True)
@@ -58,6 +40,13 @@ class Survey:
     longest_ratio: float = 1.0  # target characters per source character, the 99.9th percentile
     relation: Relation = field(default_factory=Relation)
     hold_out_below: int = 0  # rows whose shuffle key is below this are held out
+    context: SideSurvey = field(default_factory=SideSurvey)
+    kinds: dict[str, str] = field(default_factory=dict)  # by role
+    columns: dict[str, dict[str, Any]] = field(default_factory=dict)  # by role, of columns that are not text
+
+    def kind(self, role: str) -> str:
+        """Return the kind of a column; "none" if there is none in this role."""
+        return self.kinds.get(role, "none" if role == "context" else "text")
 
     @property
     def shared_characters(self) -> float:
@@ -76,7 +65,7 @@ class Survey:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Survey:
         """Return the survey that `asdict` made this of."""
-        sides = {side: SideSurvey(**content[side]) for side in ("source", "target")}
+        sides = {side: SideSurvey(**content[side]) for side in ("source", "target", "context")}
         relation = Relation(**content["relation"])
         return cls(**{**content, **sides, "relation": relation, "marks": tuple(content["marks"])})
 
@@ -84,56 +73,6 @@ class Survey:
 def shuffle_keys(sources: Iterable[str]) -> list[int]:
     """Return keys that put rows into a fixed random order, by their sources; rows of one source have the same key."""
     return [zlib.crc32(source.encode()) for source in sources]
-
-
-class _Side:
-    """Collects what a SideSurvey says."""
-
-    def __init__(self) -> None:
-        self.lengths, self.word_counts = array("i"), array("i")
-        self.characters: Counter[str] = Counter()
-        self.words: Counter[str] = Counter()
-        self.spaced = 0
-        self._first: str | None = None
-        self._same = True
-
-    def add(self, texts: Sequence[str]) -> None:
-        if self._first is None:
-            self._first = texts[0]
-        if self._same:
-            self._same = all(text == self._first for text in texts)
-        words = [text.split() for text in texts]
-        counts = list(map(len, words))
-        self.spaced += sum(count > 1 for count in counts)
-        self.lengths.extend(map(len, texts))
-        self.word_counts.extend(counts)
-        self._add_symbols(texts, words)
-
-    def _add_symbols(self, texts: Sequence[str], words: Sequence[Sequence[str]]) -> None:
-        before = len(self.lengths) - len(texts)
-        rows = [n for n in range(len(texts)) if before + n < ALL_ROWS or (before + n + 1) % SOME_ROWS == 0]
-        self.characters.update("".join([texts[n] for n in rows]))
-        for n in rows:
-            if len(self.words) >= DISTINCT_WORDS:
-                break
-            self.words.update(words[n])
-
-    def result(self) -> SideSurvey:
-        lengths, words = np.asarray(self.lengths), np.asarray(self.word_counts)
-        rows = max(1, len(lengths))
-        return SideSurvey(
-            mean=float(lengths.mean()),
-            longest=int(lengths.max()),
-            long=int(np.quantile(lengths, LONG_SHARE)),
-            mean_words=float(words.mean()),
-            long_words=int(np.quantile(words, LONG_SHARE)),
-            distinct_words=len(self.words),
-            mean_word=float((lengths.sum() - words.sum() + rows) / max(1, words.sum())),
-            characters=dict(sorted(self.characters.items(), key=lambda item: (-item[1], item[0]))),
-            spaced=self.spaced / rows,
-            once=sum(n == 1 for n in self.words.values()) / max(1, self.words.total()),
-            same=self._same,
-        )
 
 
 class _HeldOut:
@@ -169,40 +108,57 @@ class _HeldOut:
 
 
 class Surveyor:
-    """Collects a survey, block by block; `hold_out` is the share of pairs to hold out (0: none)."""
+    """Collects a survey, block by block; `hold_out` is the share of pairs to hold out (0: none).
 
-    def __init__(self, hold_out: float) -> None:
-        self._source, self._target = _Side(), _Side()
+    `kinds` holds the kind of each column by role, at the latest when the first block comes.
+    """
+
+    def __init__(self, hold_out: float, kinds: Mapping[str, str] = TEXT_PAIRS) -> None:
+        self._kinds, self._collectors = kinds, dict[str, Collector]()
         self._held_out, self._related = _HeldOut(hold_out), RelationSurvey()
         self._marks: set[str] = set()
         self._source_lengths = array("i")  # one a target
 
     def add(self, block: Block, keys: Sequence[int]) -> None:
         """Add pairs, with the shuffle keys of their sources."""
-        self._source.add(block.sources)
-        self._target.add(list(block.all_targets()))
-        self._source_lengths.extend(map(len, block.sources))
+        if not self._collectors:
+            self._collectors = {role: KINDS[kind]().collector() for role, kind in self._kinds.items()}
+        for role, collector in self._collectors.items():
+            collector.add(block, role)
         self._held_out.add(block, keys)
-        self._related.add(block, keys)
-        for row, extras in block.extras.items():
+        if dict(self._kinds) == TEXT_PAIRS:
+            self._related.add(block, keys)
+            self._source_lengths.extend(map(len, block.sources))
+            for row, extras in block.extras.items():
+                self._source_lengths.extend([len(block.sources[row])] * len(extras.references))
+        for row in block.extras:
             self._marks.update(marks_of(block.pair(row)))
-            self._source_lengths.extend([len(block.sources[row])] * len(extras.references))
 
     def result(self) -> tuple[Survey, list[Pair]]:
         """Return the survey and the pairs that are held out."""
-        rows = self._held_out.rows
-        ratios = np.asarray(self._target.lengths) / np.maximum(1, np.asarray(self._source_lengths))
         threshold, held_out = self._held_out.result()
+        texts = {role: c.survey() for role, c in self._collectors.items() if isinstance(c, TextCollector)}
         survey = Survey(
-            pairs=rows,
-            source=self._source.result(),
-            target=self._target.result(),
+            pairs=self._held_out.rows,
+            source=texts.get("source", SideSurvey()),
+            target=texts.get("target", SideSurvey()),
             marks=tuple(sorted(self._marks)),
-            longest_ratio=float(np.quantile(ratios, 0.999)),
-            relation=self._related.result(),
+            longest_ratio=self._longest_ratio(),
+            relation=self._related.result() if self._source_lengths else Relation(),
             hold_out_below=threshold,
+            context=texts.get("context", SideSurvey()),
+            kinds=dict(self._kinds),
+            columns={role: c.result() for role, c in self._collectors.items() if role not in texts},
         )
         return survey, held_out
+
+    def _longest_ratio(self) -> float:
+        """Return the 99.9th percentile of target characters per source character, where both are text."""
+        target = self._collectors["target"]
+        if not self._source_lengths or not isinstance(target, TextCollector):
+            return 1.0
+        ratios = np.asarray(target.lengths) / np.maximum(1, np.asarray(self._source_lengths))
+        return float(np.quantile(ratios, 0.999))
 
 
 def survey(pairs: Iterable[Pair], hold_out: float) -> tuple[Survey, list[Pair]]:

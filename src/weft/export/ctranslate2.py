@@ -38,10 +38,11 @@ from weft.predict.engines import (
     unknown_part,
 )
 from weft.predict.predictor import Predictor
-from weft.runs.folder import TOKENISERS, RunFolder
+from weft.runs.folder import RunFolder
 
 FORMATS = ("float32", "int8", "int8_float32", "float16", "bfloat16", "int16")
 VOCABULARIES = tuple(f"{side}_vocabulary.json" for side in ("source", "target", "shared"))
+TOKENISERS = ("source.json", "target.json")
 WRITTEN = ("model.bin", "config.json", *VOCABULARIES, *TOKENISERS, FACTS)
 
 

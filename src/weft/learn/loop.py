@@ -294,7 +294,11 @@ class Trainer:
         progress, metric = self.progress, self.spec.train.select
         progress.evaluated_step = progress.step
         progress.evaluations = int(self.share * self.spec.train.evaluations)
-        score, loss, table = evaluation.metrics[metric], evaluation.metrics["loss"], table_of()
+        score, loss, table = (
+            evaluation.metrics[metric],
+            evaluation.metrics["loss"],
+            table_of(self.validator.sides.target_kind),
+        )
         better = improves(table[metric], table["loss"], score, loss, progress.best_score, progress.best_loss)
         if better or progress.best_step < 0:
             progress.best_step, progress.best_score, progress.best_loss, progress.stale = progress.step, score, loss, 0

@@ -1,4 +1,4 @@
-"""The model and the objective of a run, from its settings and its tokenisers."""
+"""The model and the objective of a run, from its settings and its sides."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from weft.core.kinds import Objective
-from weft.core.shapes import Symbols
+from weft.data.sides.sides import Sides
 from weft.data.text.tokens import Tokeniser
 from weft.learn.objectives import OBJECTIVES, CrossEntropy, class_weights
 from weft.nn.assemble import AnyModel, assemble
@@ -22,8 +22,12 @@ def objective_of(spec: Spec, counts: Callable[[], Tensor]) -> Objective:
     return CrossEntropy(spec.objective.smoothing, class_weights(counts(), spec.objective.class_power))
 
 
-def model_of(spec: Spec, source: Tokeniser, target: Tokeniser) -> AnyModel:
-    """Freshly initialised from torch's random state."""
-    apart = spec.head.kind == "copy" and not spec.embed.shared
-    shapes = Symbols(len(source)), Symbols(len(target))
-    return assemble(spec, *shapes, copies=copied_as(source.names, target.names) if apart else None)
+def model_of(spec: Spec, sides: Sides) -> AnyModel:
+    """Return a model that is freshly initialised from torch's random state."""
+    source, target, copies = sides.source, sides.target, None
+    if spec.head.kind == "copy" and not spec.embed.shared:
+        assert isinstance(source, Tokeniser)
+        assert isinstance(target, Tokeniser)
+        copies = copied_as(source.names, target.names)
+    shapes = sides.shapes
+    return assemble(spec, shapes.source, shapes.target, shapes.context, copies=copies)

@@ -12,14 +12,16 @@ import torch
 
 from weft.core.pair import Pair
 from weft.core.reporting import Example
-from weft.data.text.tokens import Tokeniser, encode_pairs
-from weft.data.text.unseen import UnseenCharacters
+from weft.data.sides.side import Encoded
+from weft.data.sides.sides import Sides
+from weft.data.text.tokens import Tokeniser
+from weft.learn.at_once import search_at_once
 from weft.learn.teacher_forced import TeacherForced
 from weft.nn.model import Model
 from weft.nn.packed import packed
 from weft.score.evaluation import Evaluation
 from weft.score.metrics import table_of
-from weft.search.decode import Searched, SearchPlan, decode, deduplicate
+from weft.search.decode import Searched, SearchPlan, Source, decode, deduplicate
 
 
 @dataclass(frozen=True)
@@ -27,27 +29,20 @@ class Validator:
     """Pairs to validate on, encoded once."""
 
     pairs: list[Pair]
-    sources: list[list[int]]
-    targets: list[list[int]]
-    tokeniser: Tokeniser  # the target's
+    rows: Encoded
+    sides: Sides
     batch_tokens: int
-    unseen_characters: UnseenCharacters  # of the sources
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], source: Tokeniser, target: Tokeniser, batch_tokens: int) -> Validator:
-        return cls(list(pairs), *encode_pairs(pairs, source, target), target, batch_tokens, source.unseen_characters)
+    def of(cls, pairs: Sequence[Pair], sides: Sides, batch_tokens: int) -> Validator:
+        return cls(list(pairs), sides.encode(pairs), sides, batch_tokens)
 
     def part(self, count: int) -> Validator:
         """The same on at most `count` pairs, evenly spread."""
         if count >= len(self.pairs):
             return self
-        chosen = np.linspace(0, len(self.pairs) - 1, count).astype(int)
-        return replace(
-            self,
-            pairs=[self.pairs[i] for i in chosen],
-            sources=[self.sources[i] for i in chosen],
-            targets=[self.targets[i] for i in chosen],
-        )
+        chosen = np.linspace(0, len(self.pairs) - 1, count).astype(int).tolist()
+        return replace(self, pairs=[self.pairs[i] for i in chosen], rows=self.rows.only(chosen))
 
     def evaluate(
         self,
@@ -65,37 +60,41 @@ class Validator:
         model.eval()
         try:
             with packed(model):
-                texts = self._texts(cast(Searched, model), plan, device, tick, cut)
+                outputs = self._outputs(model, plan, device, tick, cut)
                 metrics = self.teacher_forced(model, device)
-            outputs = [self.unseen_characters.restore(pair.source, text) for pair, text in zip(self.pairs, texts)]
-            metrics |= table_of().score(outputs, [pair.targets for pair in self.pairs])
+            metrics |= table_of(self.sides.target_kind).score(outputs, [pair.targets for pair in self.pairs])
         finally:
             model.train(training)
         return Evaluation(metrics, len(self.pairs), outputs)
 
-    def _texts(
-        self, model: Searched, plan: SearchPlan, device: torch.device, tick: Callable[[int], None] | None, cut: bool
+    def _outputs(
+        self, model: Model, plan: SearchPlan, device: torch.device, tick: Callable[[int], None] | None, cut: bool
     ) -> list[str]:
-        """Decode every source; equal ones once."""
-        limits = self._soon_after_targets(plan) if cut else [plan.longest(len(source)) for source in self.sources]
-        groups = deduplicate([(limit, *source) for limit, source in zip(limits, self.sources)], plan)
+        """Find an output for every source; equal ones of text once."""
+        if not isinstance(self.sides.target, Tokeniser):
+            best = search_at_once([model], [self.rows], self.sides, plan, device, tick=tick)
+            return [self.sides.text(outputs[0].row, pair) for outputs, pair in zip(best, self.pairs)]
+        sources = self.rows.source
+        limits = self._soon_after_targets(plan) if cut else [plan.longest(len(source)) for source in sources]
+        groups = deduplicate([(limit, *source) for limit, source in zip(limits, sources)], plan)
         if tick is not None and len(groups) < len(limits):
             tick(len(limits) - len(groups))
         firsts = [rows[0] for rows in groups]
-        sources, longest = [self.sources[row] for row in firsts], [limits[row] for row in firsts]
+        wanted, longest = [sources[row] for row in firsts], [limits[row] for row in firsts]
         texts = [""] * len(limits)
-        for rows, hypotheses in zip(groups, decode(model, sources, plan, device, longest=longest, tick=tick)):
+        decoded = decode(cast(Searched, model), cast(list[Source], wanted), plan, device, longest=longest, tick=tick)
+        for rows, hypotheses in zip(groups, decoded):
             for row in rows:
-                texts[row] = self.tokeniser.decode(hypotheses[0].ids)
+                texts[row] = self.sides.text(hypotheses[0].ids, self.pairs[row])
         return texts
 
     def _soon_after_targets(self, plan: SearchPlan) -> list[int]:
-        pairs = zip(self.sources, self.targets)
+        pairs = zip(self.rows.source, self.rows.target)
         return [min(plan.longest(len(source)), math.ceil(1.5 * len(target)) + 5) for source, target in pairs]
 
     def teacher_forced(self, model: Model, device: torch.device) -> dict[str, float]:
-        forced = TeacherForced([model], len(self.tokeniser), self.batch_tokens, device)
-        return forced.measured([self.sources], self.targets)
+        forced = TeacherForced([model], self.sides.shapes, self.batch_tokens, device, self.sides.units)
+        return forced.measured([self.rows])
 
 
 def examples(pairs: Sequence[Pair], outputs: Sequence[str], count: int = 2) -> list[Example]:

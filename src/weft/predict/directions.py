@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 
 from weft.core.kinds import Hypothesis
 from weft.core.pair import Pair
-from weft.data.text.tokens import Tokeniser, encode_pairs
+from weft.data.sides.side import Encoded, Side
+from weft.data.sides.sides import Sides
+from weft.data.text.tokens import Tokeniser
 from weft.learn.teacher_forced import TeacherForced
-from weft.nn.model import Aligned, Seq2Seq
+from weft.nn.model import Model, Seq2Seq
 from weft.search.decode import Searched, SearchPlan, Source, decode
 from weft.search.ensemble import Ensemble
 
@@ -28,59 +30,74 @@ AT_ONCE = 2048  # lines whose outputs are rescored together
 
 
 class Member(Protocol):
-    """A model with the tokenisers that it reads and writes by."""
+    """A model with the sides that it reads and writes."""
 
     @property
-    def source(self) -> Tokeniser: ...
+    def sides(self) -> Sides: ...
 
     @property
-    def target(self) -> Tokeniser: ...
-
-    @property
-    def model(self) -> Seq2Seq[Any] | Aligned: ...
+    def model(self) -> Model: ...
 
 
 class DirectionEnsemble:
     """Models that write in the same direction, as one."""
 
     def __init__(self, members: Sequence[Member], batch_tokens: int, device: torch.device) -> None:
-        self.members, self.target = members, members[0].target
-        self._forced = TeacherForced([member.model for member in members], len(self.target), batch_tokens, device)
+        self.members, self.sides = members, members[0].sides
+        models = [member.model for member in members]
+        self._forced = TeacherForced(models, self.sides.shapes, batch_tokens, device, self.sides.units)
 
     def sources(self, pairs: Sequence[Pair]) -> list[Source]:
         """Return the ids of each source; for several models a tuple with those of each model."""
-        by_member = self._sources(pairs)
+        by_member: list[Any] = [rows.source for rows in self.inputs(pairs)]
         return list(zip(*by_member)) if len(by_member) > 1 else list(by_member[0])
 
-    def _sources(self, pairs: Sequence[Pair]) -> list[list[list[int]]]:
-        return [member.source.encode_sources(pairs) for member in self.members]
+    @property
+    def target(self) -> Tokeniser:
+        """The tokeniser of the outputs, which are text."""
+        assert isinstance(self.sides.target, Tokeniser)
+        return self.sides.target
 
-    def _targets(self, pairs: Sequence[Pair]) -> list[list[int]]:
-        return encode_pairs(pairs, self.members[0].source, self.target)[1]
+    def inputs(self, pairs: Sequence[Pair]) -> list[Encoded]:
+        """Return the sources and contexts as each model reads them."""
+        return [member.sides.inputs(pairs) for member in self.members]
+
+    def _rows(self, pairs: Sequence[Pair]) -> list[Encoded]:
+        return [member.sides.encode(pairs) for member in self.members]
+
+    @property
+    def models(self) -> list[Model]:
+        return [member.model for member in self.members]
 
     @property
     def searched(self) -> Searched:
         """The model, or the ensemble, that is searched."""
-        models = [member.model for member in self.members]
-        return models[0] if len(models) == 1 else Ensemble([m for m in models if isinstance(m, Seq2Seq)])
+        if len(self.members) == 1:
+            return cast(Searched, self.members[0].model)
+        return Ensemble([model for model in self.models if isinstance(model, Seq2Seq)])
 
     def teacher_forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
         """Return `loss` and `accuracy` of the pairs' targets under teacher forcing."""
-        return self._forced.measured(self._sources(pairs), self._targets(pairs))
+        return self._forced.measured(self._rows(pairs))
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[float]:
         """Return the log-probability of each pair's target."""
-        return self._forced.log_probs(self._sources(pairs), self._targets(pairs))
+        return self._forced.log_probs(self._rows(pairs))
 
     def scores(self, pairs: Sequence[Pair], written: Sequence[Ids]) -> list[tuple[float, ...]]:
         """Return the log-probability of every symbol of given outputs, END's included."""
-        return self._forced.scores(self._sources(pairs), [list(ids) for ids in written])
+        outputs = [list(ids) for ids in written]
+        return self._forced.scores([replace(rows, target=outputs) for rows in self.inputs(pairs)])
 
 
 def by_direction(members: Sequence[Member], batch_tokens: int, device: torch.device) -> list[DirectionEnsemble]:
     """Return the ensemble that writes from the start, if there is one, then the one that writes from the end."""
-    directions = [[member for member in members if member.target.backward is way] for way in (False, True)]
+    directions = [[member for member in members if _is_backward(member.sides.target) is way] for way in (False, True)]
     return [DirectionEnsemble(same, batch_tokens, device) for same in directions if same]
+
+
+def _is_backward(target: Side) -> bool:
+    return isinstance(target, Tokeniser) and target.backward
 
 
 def search_both_directions(

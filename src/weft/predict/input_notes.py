@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.core.pair import Pair
 from weft.data.text.tokens import Tokeniser, marks_of
+from weft.data.text.unseen import UnknownShare
 
 SHOWN_MARKS = 5
 
@@ -20,11 +21,13 @@ class InputNotes:
     def __init__(self, sources: Sequence[Tokeniser]) -> None:
         self._known_marks = [set(source.marks) for source in sources if source.marks]  # one without any ignores them
         self.unseen_marks: set[str] = set()
-        self._source = sources[0]  # the members of a run have the same characters
-        self._unknown_share = self._source.unknown_share([])
+        self._source = sources[0] if sources else None  # the members of a run have the same characters
+        self._unknown_share = UnknownShare(None) if self._source is None else self._source.unknown_share([])
 
     def see(self, pairs: Sequence[Pair]) -> None:
         """Look at some more inputs."""
+        if self._source is None:
+            return
         self._source.unknown_share(pairs, self._unknown_share)
         marks = {mark for pair in pairs if pair.tag or pair.features for mark in marks_of(pair)}
         self.unseen_marks = self.unseen_marks.union(*(marks - known for known in self._known_marks))

@@ -14,16 +14,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from weft.core.batching import batch_of
 from weft.core.errors import UserError
-from weft.core.kinds import Batch, Hypothesis
+from weft.core.kinds import Hypothesis, Rollout
 from weft.core.pair import UNKNOWN, Pair
 from weft.core.trace import trace
-from weft.data.text.tokens import Tokeniser, encode_pairs
+from weft.data.sides.side import Side
+from weft.data.sides.sides import Sides
+from weft.data.text.tokens import Tokeniser
 from weft.learn import snapshot
+from weft.learn.at_once import search_at_once
 from weft.learn.model import model_of
 from weft.learn.validate import Validator
 from weft.learn.world import pick_device
-from weft.nn.model import Aligned, Seq2Seq
+from weft.nn.model import Aligned, Model, Seq2Seq
 from weft.nn.packed import pack
 from weft.predict.directions import DirectionEnsemble, by_direction, search_both_directions
 from weft.predict.input_notes import InputNotes
@@ -51,12 +55,10 @@ class Engine(Protocol):
 
 
 class Predictor:
-    """A trained model with its tokenisers and its search settings, alone or as the first of an ensemble."""
+    """A trained model with its sides and its search settings, alone or as the first of an ensemble."""
 
-    def __init__(
-        self, spec: Spec, source: Tokeniser, target: Tokeniser, model: Seq2Seq[Any] | Aligned, device: torch.device
-    ) -> None:
-        self.spec, self.source, self.target, self.model, self.device = spec, source, target, model, device
+    def __init__(self, spec: Spec, sides: Sides, model: Model, device: torch.device) -> None:
+        self.spec, self.sides, self.model, self.device = spec, sides, model, device
         self.others: list[Predictor] = []  # that predict together with this one
 
     @classmethod
@@ -64,27 +66,39 @@ class Predictor:
         """Load the best weights of a run folder and of its other members, or of the first model `alone`."""
         folder = RunFolder(run)
         spec = folder.read_spec()
-        source, target = folder.read_tokenisers()
+        sides = folder.read_sides()
         device = _device_here(spec.train.device)
-        model = model_of(spec, source, target)
-        assert isinstance(model, Seq2Seq | Aligned)
+        model = model_of(spec, sides)
         snapshot.put_weights(best_weights(folder), model)
-        predictor = cls(spec, source, target, model.to(device).eval(), device)
+        predictor = cls(spec, sides, model.to(device).eval(), device)
         pack(model)
         for member in [] if alone else folder.trained_members():
             predictor.join(cls.load(member.path), str(member.path))
         return predictor
 
+    @property
+    def source(self) -> Tokeniser:
+        """The tokeniser of the sources, which are text."""
+        assert isinstance(self.sides.source, Tokeniser)
+        return self.sides.source
+
+    @property
+    def target(self) -> Tokeniser:
+        """The tokeniser of the targets, which are text."""
+        assert isinstance(self.sides.target, Tokeniser)
+        return self.sides.target
+
     def input_notes(self) -> InputNotes:
         """Watch for inputs that are unlike those of training."""
-        return InputNotes([predictor.source for predictor in (self, *self.others)])
+        sources = [predictor.sides.source for predictor in (self, *self.others)]
+        return InputNotes([source for source in sources if isinstance(source, Tokeniser)])
 
     def join(self, other: Predictor, where: str) -> None:
         """Add another run to the ensemble: from now on the mean of the probabilities counts."""
         if any(isinstance(p.model, Aligned) for p in (self, other)):
             what = "CTC models cannot be combined in an ensemble"
             raise UserError(what, where, "leave the run out, or use runs with head.kind=tokens or copy")
-        if self.target.names != other.target.names:
+        if not same_outputs(self.sides.target, other.sides.target):
             sizes = f"{len(other.target):,} and {len(self.target):,} tokens"
             raise UserError(
                 f"its target vocabulary differs from that of the first run ({sizes})",
@@ -104,7 +118,7 @@ class Predictor:
         if prefix and isinstance(self.model, Aligned):
             what = "a CTC model has no decoder, so it cannot use a prefix"
             raise UserError(what, "prefix", "leave it out, or use a run with head.kind=tokens")
-        return make_plan(search, self._by_direction()[0].target, nbest, prefix)
+        return make_plan(search, self._by_direction()[0].sides.target, nbest, prefix)
 
     def predict(
         self,
@@ -122,16 +136,16 @@ class Predictor:
         """
         plan = plan or self.plan()
         filled = [i for i, pair in enumerate(pairs) if pair.source.strip()]
-        groups = deduplicate([(pairs[i].source, pairs[i].tag, tuple(pairs[i].features)) for i in filled], plan)
+        groups = deduplicate([_input_of(pairs[i]) for i in filled], plan)
         firsts = [filled[group[0]] for group in groups]
         predictions = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
         if tick is not None and len(groups) < len(filled):
             tick(len(filled) - len(groups))
         # sampling depends on the line numbers of the input, which count empty lines
-        target, lines = self._by_direction()[0].target, [first_line + i for i in firsts]
+        sides, lines = self._by_direction()[0].sides, [first_line + i for i in firsts]
         for number, hypotheses in self._hypotheses([pairs[i] for i in firsts], lines, plan, batch_lines, tick, engine):
-            source = pairs[firsts[number]].source
-            prediction = Prediction(source, tuple(self._output(source, target, h) for h in hypotheses))
+            pair = pairs[firsts[number]]
+            prediction = Prediction(pair.source, tuple(self._output(pair, sides, h) for h in hypotheses))
             for position in groups[number]:
                 predictions[filled[position]] = prediction
         return predictions
@@ -144,9 +158,15 @@ class Predictor:
         batch_lines: int,
         tick: Callable[[int], None] | None,
         engine: Engine | None,
-    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+    ) -> Iterator[tuple[int, Sequence[Hypothesis | Rollout]]]:
         """Yield the hypotheses of each source with its position, in any order; `lines` are numbers in the input."""
         lead, *other = self._by_direction()
+        if not isinstance(lead.sides.target, Tokeniser):
+            rows = lead.inputs(pairs)
+            yield from enumerate(
+                search_at_once(lead.models, rows, lead.sides, plan, self.device, lines=lines, tick=tick)
+            )
+            return
         if other and plan.kind == "beam":
             yield from enumerate(search_both_directions(lead, other[0], pairs, plan, self.device, batch_lines, tick))
             return
@@ -171,13 +191,14 @@ class Predictor:
         """Decode the pairs' sources and score the outputs against their targets."""
         plan = plan or self.plan()
         if not self.others:
-            validator = Validator.of(pairs, self.source, self.target, self.spec.train.batch_tokens)
+            validator = Validator.of(pairs, self.sides, self.spec.train.batch_tokens)
             return validator.evaluate(self.model, plan, self.device, tick)
         return self.score(pairs, [prediction.text for prediction in self.predict(pairs, plan, tick=tick)])
 
     def score(self, pairs: Sequence[Pair], outputs: list[str]) -> Evaluation:
         """Score outputs that were found before."""
-        metrics = {**self.teacher_forced(pairs), **table_of().score(outputs, [pair.targets for pair in pairs])}
+        table = table_of(self.sides.target_kind)
+        metrics = {**self.teacher_forced(pairs), **table.score(outputs, [pair.targets for pair in pairs])}
         return Evaluation(metrics, len(pairs), outputs)
 
     def teacher_forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
@@ -190,14 +211,18 @@ class Predictor:
         each = [ensemble.log_probs(pairs) for ensemble in self._by_direction()]
         return [fmean(log_probs) for log_probs in zip(*each)]
 
-    def _output(self, source: str, target: Tokeniser, hypothesis: Hypothesis) -> Output:
-        names = (*self._shown(source, target, hypothesis.ids), "<end>")
-        text = self.source.unseen_characters.restore(source, target.decode(hypothesis.ids))
-        token_scores = hypothesis.token_scores
-        return Output(text, hypothesis.score, hypothesis.log_prob if token_scores else math.nan, names, token_scores)
+    def _output(self, pair: Pair, sides: Sides, hypothesis: Hypothesis | Rollout) -> Output:
+        token_scores, names = hypothesis.token_scores, tuple[str, ...]()
+        if isinstance(sides.target, Tokeniser):
+            names = (*self._shown(pair.source, sides.target, hypothesis.row), "<end>")
+        log_prob = hypothesis.log_prob if token_scores else math.nan
+        return Output(sides.text(hypothesis.row, pair), hypothesis.score, log_prob, names, token_scores)
 
     def _shown(self, source: str, tokeniser: Tokeniser, ids: Iterable[int]) -> list[str]:
-        return [self.source.unseen_characters.restore(source, name) for name in tokeniser.show(ids)]
+        names, read = tokeniser.show(ids), self.sides.source
+        if not isinstance(read, Tokeniser):
+            return names
+        return [read.unseen_characters.restore(source, name) for name in names]
 
     @torch.inference_mode()
     def alignment(self, pair: Pair, target: str) -> tuple[list[str], list[str], npt.NDArray[np.float32]]:
@@ -205,7 +230,8 @@ class Predictor:
 
         A Transformer's weights are the mean over the heads of its last block.
         """
-        batch = Batch.of(*encode_pairs([replace(pair, target=target)], self.source, self.target)).to(self.device)
+        rows = self.sides.encode([replace(pair, target=target)])
+        batch = batch_of(rows.source, rows.target, rows.context, self.sides.shapes).to(self.device)
         with trace() as traced:
             self.model(batch)
         if not traced["decode.cross"]:
@@ -237,8 +263,22 @@ def _weights(traced: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]
     return weights
 
 
-def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "") -> SearchPlan:
+def same_outputs(first: Side, second: Side) -> bool:
+    """Return whether two models write the same symbols, or numbers of the same scale."""
+    if isinstance(first, Tokeniser) and isinstance(second, Tokeniser):
+        return first.names == second.names
+    return first.to_json() == second.to_json()
+
+
+def _input_of(pair: Pair) -> tuple[str, str, tuple[str, ...], str]:
+    """Return all that an output depends on."""
+    return pair.source, pair.tag, tuple(pair.features), pair.context
+
+
+def make_plan(search: Search, target: Side, nbest: int = 1, prefix: str = "") -> SearchPlan:
     """Plan the search of a spec, for outputs in the target's symbols."""
+    if not isinstance(target, Tokeniser):
+        return _plan_at_once(search, target, nbest, prefix)
     if prefix and target.backward:
         what = "this run writes from the end (decoder.reverse=true), so it cannot use a prefix"
         raise UserError(what, "prefix", "leave it out, or use a run with decoder.reverse=false")
@@ -252,3 +292,18 @@ def make_plan(search: Search, target: Tokeniser, nbest: int = 1, prefix: str = "
         )
     rules = Rules(target.first, forced, search.no_repeat, tuple(target.joining(prefix)) if prefix else ())
     return SearchPlan(**settings, nbest=nbest, rules=rules)
+
+
+def _plan_at_once(search: Search, target: Side, nbest: int, prefix: str) -> SearchPlan:
+    """Plan the search for labels or numbers, which have no symbols to begin with."""
+    if prefix:
+        what = f"outputs of this run are {NAMES_OF_KINDS[target.kind]}, which have no prefix"
+        raise UserError(what, "prefix", "leave it out")
+    if nbest > 1 and target.kind == "labels":
+        raise UserError("labels for each word are found one way only", f"nbest={nbest}", "give 1")
+    if nbest > 1 and target.kind == "numbers" and search.kind != "sample":
+        raise UserError("there is one mean of the numbers to come", f"nbest={nbest}", "sample for several: --sample")
+    return SearchPlan(**search.model_dump(exclude={"no_repeat"}), nbest=nbest)
+
+
+NAMES_OF_KINDS = {"label": "labels", "labels": "labels", "numbers": "numbers"}

@@ -44,7 +44,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
     trainer, spec = trainers[0], ready.spec
     progress = trainer.progress
     predictor = Predictor.load(folder.path)
-    search, plan, valid = spec.search, make_plan(spec.search, ready.target), ready.prepared.valid
+    search, plan, valid = spec.search, make_plan(spec.search, ready.sides.target), ready.prepared.valid
     further = dict(zip(spec.data.valid[1:], ready.prepared.further_valid))
     share = _affordable_share(trainer, len(valid) + sum(map(len, further.values())))
     sample = _sample(valid, share)
@@ -59,7 +59,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
         "of": len(valid),
         "metric": spec.train.select,
         "search": f"beam {search.width}" if search.kind == "beam" else search.kind,
-        "signatures": table_of().signatures([pair.targets for pair in sample]),
+        "signatures": table_of(ready.sides.target_kind).signatures([pair.targets for pair in sample]),
         "models": 1 + len(predictor.others),
         "steps_of_others": [LogFile(member.log).evaluations()[-1]["step"] for member in folder.trained_members()],
         "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),

@@ -34,14 +34,14 @@ def fit(ready: Ready, folder: RunFolder, reporter: Reporter, world: World, model
 
 def _trainer(ready: Ready, folder: RunFolder, reporter: Reporter, world: World, models: int) -> Trainer:
     spec = ready.spec
-    make = partial(model_of, spec, ready.source, ready.target)
+    make = partial(model_of, spec, ready.sides)
     check_memory_fits(make, spec, world.device)
     torch.manual_seed(spec.train.seed)
     model = make().to(world.device)
     if isinstance(model, Seq2Seq) and isinstance(model.head, Tokens):
-        model.head.expect(torch.from_numpy(ready.corpus.target_counts(len(ready.target))).to(world.device))
-    validator = Validator.of(ready.prepared.valid, ready.source, ready.target, spec.train.batch_tokens)
-    greedy = make_plan(spec.search.model_copy(update={"kind": "greedy"}), ready.target)
+        model.head.expect(torch.from_numpy(ready.corpus.target_counts(model.head.symbols)).to(world.device))
+    validator = Validator.of(ready.prepared.valid, ready.sides, spec.train.batch_tokens)
+    greedy = make_plan(spec.search.model_copy(update={"kind": "greedy"}), ready.sides.target)
     log = log_of(folder, spec.train.tensorboard)
     return Trainer(spec, model, ready.corpus, validator, greedy, folder.path, log, world, reporter, models)
 

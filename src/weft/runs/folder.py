@@ -18,14 +18,15 @@ import yaml
 from torch import Tensor
 
 from weft.core.errors import UserError
-from weft.data.text.tokens import Tokeniser, from_json
+from weft.data.sides.sides import Sides
+from weft.data.sides.table import side_from_json
 from weft.learn import checkpoint
 from weft.settings import compose, flatten
 from weft.spec import Spec
 
 FORMAT = 1
-TOKENISERS = ("source.json", "target.json")
-REPLACEABLE = {"lock", "choices.json", "data.json", *TOKENISERS}  # files that a killed start may have left
+SIDES = ("source.json", "target.json", "context.json")  # the last only where there is a context
+REPLACEABLE = {"lock", "choices.json", "data.json", *SIDES}  # files that a killed start may have left
 
 
 class RunFolder:
@@ -164,26 +165,28 @@ class RunFolder:
             return {"origins": {}, "reasons": []}
         return content
 
-    def write_tokenisers(self, source: Tokeniser, target: Tokeniser) -> None:
-        for name, side in zip(TOKENISERS, (source, target)):
-            self.write(name, side.to_json())
+    def write_sides(self, sides: Sides) -> None:
+        for role, side in sides.by_role.items():
+            self.write(f"{role}.json", side.to_json())
 
-    def read_tokenisers(self) -> tuple[Tokeniser, Tokeniser]:
+    def read_sides(self) -> Sides:
         sums = self.known_facts().get("sums", {})
         sides = []
-        for name in TOKENISERS:
+        for name in SIDES:
             path, todo = self.path / name, "restore the file from a copy, or train again"
+            if name == "context.json" and name not in sums and not path.exists():
+                continue
             if not path.is_file():
-                raise UserError("a tokeniser of this run is missing", str(path), todo)
+                raise UserError("a side of this run is missing", str(path), todo)
             content = path.read_bytes()
             if name in sums and sums[name] != _sum(content):  # runs of earlier versions have no checksums
-                raise UserError("a tokeniser of this run is damaged: its checksum does not match", str(path), todo)
-            sides.append(from_json(content, str(path)))
-        return sides[0], sides[1]
+                raise UserError("a side of this run is damaged: its checksum does not match", str(path), todo)
+            sides.append(side_from_json(content, str(path)))
+        return Sides(*sides)
 
     def write_facts(self, facts: Mapping[str, Any]) -> None:
-        """Write what the data were (fingerprints and counts), and the checksums of the tokenisers, written before."""
-        sums = {name: _sum((self.path / name).read_bytes()) for name in TOKENISERS}
+        """Write what the data were (fingerprints and counts), and the checksums of the sides, written before."""
+        sums = {name: _sum((self.path / name).read_bytes()) for name in SIDES if (self.path / name).exists()}
         self.write("data.json", json.dumps({**facts, "sums": sums}, indent=1, ensure_ascii=False) + "\n")
 
     def read_facts(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import torch
 from weft.core.errors import UserError
 from weft.core.pair import UNKNOWN
 from weft.core.reporting import Reporter
+from weft.core.shapes import Symbols
 from weft.data.prepare import Prepared
-from weft.data.text.tokens import Tokeniser, encode_pairs
+from weft.data.sides.sides import Sides
+from weft.data.text.tokens import Tokeniser
 from weft.learn.model import model_of
 from weft.runs.folder import RunFolder, best_weights, differences
 from weft.settings import Layer
@@ -31,23 +34,40 @@ def inherited(init: Path, data: Data) -> Layer:
     return {**kept, "data": {"tag_at": tag_at, **unseen} if placed else unseen}
 
 
-def init_tokenisers(init: Path, spec: Spec, prepared: Prepared, reporter: Reporter) -> tuple[Tokeniser, Tokeniser]:
-    """Return the tokenisers of the run that is started from, if its weights and tokens go with these settings and data.
+def init_sides(init: Path, spec: Spec, prepared: Prepared, reporter: Reporter) -> Sides:
+    """Return the sides of the run that is started from, if its weights and tokens go with these settings and data.
 
     Checked before the new run folder is made.
     """
-    source, target = RunFolder(init).read_tokenisers()
-    _check_same("tag_at", spec.data.tag_at, source.tag_at, init, spec.data.tag is not None)
-    _check_same("unseen", spec.data.unseen, source.unseen, init)
-    _check_weights(init, spec, source, target)
-    _check_known(prepared, source, target, init, reporter)
-    return source, target.written(spec.backward)
+    sides = RunFolder(init).read_sides()
+    _check_kinds(sides, prepared, init)
+    if isinstance(sides.source, Tokeniser):
+        _check_same("tag_at", spec.data.tag_at, sides.source.tag_at, init, spec.data.tag is not None)
+        _check_same("unseen", spec.data.unseen, sides.source.unseen, init)
+    _check_weights(init, spec, sides)
+    _check_known(prepared, sides, init, reporter)
+    target = sides.target
+    return replace(sides, target=target.written(spec.backward)) if isinstance(target, Tokeniser) else sides
 
 
-def _check_weights(init: Path, spec: Spec, source: Tokeniser, target: Tokeniser) -> None:
+def _check_kinds(sides: Sides, prepared: Prepared, init: Path) -> None:
+    """Refuse data of other kinds than the run was trained on."""
+    theirs = {role: "text" if isinstance(side, Tokeniser) else side.kind for role, side in sides.by_role.items()}
+    ours = prepared.survey.kinds
+    for role in ("source", "target", "context"):
+        here, there = ours.get(role, "none"), theirs.get(role, "none")
+        if here != there:
+            raise UserError(
+                f"the kind of the {role} is {here}, and {there} in the run that --init names",
+                str(init),
+                "start from a run on data of this kind, or without --init",
+            )
+
+
+def _check_weights(init: Path, spec: Spec, sides: Sides) -> None:
     """Refuse settings that make a model of other shapes than the weights have; name them with both values."""
     with torch.device("meta"):  # shapes without numbers
-        wanted = {name: p.shape for name, p in model_of(spec, source, target).named_parameters()}
+        wanted = {name: p.shape for name, p in model_of(spec, sides).named_parameters()}
     shapes = {name: weight.shape for name, weight in best_weights(RunFolder(init)).items()}
     if wanted == shapes:
         return
@@ -71,11 +91,13 @@ def _check_same(name: str, here: str, there: str, init: Path, counts: bool = Tru
         )
 
 
-def _check_known(prepared: Prepared, source: Tokeniser, target: Tokeniser, init: Path, reporter: Reporter) -> None:
+def _check_known(prepared: Prepared, sides: Sides, init: Path, reporter: Reporter) -> None:
     """Note tokens of these data that the other run does not know; refuse them if they are many."""
-    sample = list(islice(prepared.training(), CHECKED_PAIRS))
-    for name, rows in zip(("source", "target"), encode_pairs(sample, source, target)):
-        unknown = sum(ids.count(UNKNOWN) for ids in rows) / max(1, sum(len(ids) for ids in rows))
+    encoded = sides.encode(list(islice(prepared.training(), CHECKED_PAIRS)))
+    for name, rows in (("source", encoded.source), ("target", encoded.target)):
+        if not isinstance(sides.by_role[name].shape, Symbols):
+            continue
+        unknown = sum(list(ids).count(UNKNOWN) for ids in rows) / max(1, sum(len(ids) for ids in rows))
         if unknown > LARGEST_UNKNOWN:
             raise UserError(
                 f"{unknown:.0%} of the {name} tokens are unknown to the run that --init names",
@@ -84,6 +106,7 @@ def _check_known(prepared: Prepared, source: Tokeniser, target: Tokeniser, init:
             )
         if unknown:
             reporter.note(f"{unknown:.1%} of the {name} tokens are unknown to {init}")
-    if prepared.survey.marks and not set(prepared.survey.marks) <= set(source.marks):
+    source = sides.source
+    if isinstance(source, Tokeniser) and prepared.survey.marks and not set(prepared.survey.marks) <= set(source.marks):
         missing = sorted(set(prepared.survey.marks) - set(source.marks))
         reporter.note(f"tags or features that {init} does not know: {' '.join(missing[:5])}")

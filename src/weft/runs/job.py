@@ -13,12 +13,15 @@ from weft.choose.measure import estimated, measured
 from weft.choose.throughput import Throughput
 from weft.core.errors import UserError
 from weft.core.machine import Speed, matrix_speed
+from weft.data.cells import Kinds
 from weft.data.files import sides
 from weft.data.pairs import Columns
 from weft.data.prepare import Files
 from weft.learn.world import pick_device
 from weft.settings import Clash, Layer, compose, flatten, merge
 from weft.spec import Data, Spec
+
+TARGETS_OF_TASKS = {"classify": "label", "classify-tokens": "labels"}  # kinds of columns
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,24 @@ def named_files(
     return pairs or data.pairs, valid or data.valid
 
 
-def files_of(data: Data, pairs: Sequence[str], valid: Sequence[str]) -> Files:
+def files_of(spec: Spec, pairs: Sequence[str], valid: Sequence[str]) -> Files:
     """Return the files that training reads; of several validation sets the first selects the checkpoint."""
-    return Files(tuple(pairs), tuple(valid), columns_of(data), data.on_bad_line, data.longest, data.hold_out)
+    data = spec.data
+    return Files(
+        tuple(pairs), tuple(valid), columns_of(data), data.on_bad_line, data.longest, data.hold_out, kinds_of(spec)
+    )
+
+
+def kinds_of(spec: Spec) -> Kinds:
+    """Return the kinds of columns that the settings give; a task fixes that of the target."""
+    kinds = spec.source.kind, TARGETS_OF_TASKS.get(spec.task, spec.target.kind), spec.context.kind
+    source, target, context = (None if kind == "auto" else kind for kind in kinds)
+    return Kinds(source, target, context, spec.numbers.missing != "stop", spec.context.use == "step")
 
 
 def columns_of(data: Data) -> Columns:
     """Return the columns that the settings name."""
-    return Columns(data.source, data.target, data.features, data.tag)
+    return Columns(data.source, data.target, data.features, data.tag, data.context)
 
 
 def data_layer(job: Job) -> Layer:

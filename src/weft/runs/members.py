@@ -86,7 +86,7 @@ def make_members(ready: Ready, folder: RunFolder) -> None:
         if not member.is_run:
             own = ready.member(member_spec(ready.spec, number))
             member.create()
-            member.write_tokenisers(own.source, own.target)
+            member.write_sides(own.sides)
             member.write_facts({**folder.read_facts(), "folder": str(member.path)})
             member.write_spec(own.spec, folder.read_choices()["origins"], [])
 

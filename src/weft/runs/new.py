@@ -15,10 +15,10 @@ from weft.data.corpus import Corpus
 from weft.data.prepare import Prepared, given_in_memory
 from weft.learn.world import World
 from weft.runs.folder import RunFolder
-from weft.runs.init import inherited, init_tokenisers
+from weft.runs.init import inherited, init_sides
 from weft.runs.job import Job, absolute, data_layer, files_of, pace_for, speed_for
 from weft.runs.members import with_side_by_side
-from weft.runs.ready import Ready, learn_tokenisers
+from weft.runs.ready import Ready, learn_sides
 from weft.settings import Composed, compose, merge
 from weft.spec import Spec, Train
 
@@ -27,19 +27,16 @@ def start(
     job: Job, requested: Spec, folder: RunFolder, pairs: Sequence[str], world: World, reporter: Reporter
 ) -> Ready:
     """Survey the data, let the autopilot choose, and write the run down."""
-    prepared = Prepared(files_of(requested.data, pairs, job.valid), progress=reporter.stage)
+    prepared = Prepared(files_of(requested, pairs, job.valid), progress=reporter.stage)
     chosen, composed = _settle(job, requested, prepared)
     spec = with_side_by_side(composed.spec, world) if composed.spec.train.members > 1 else composed.spec
     _check_train(spec.train)
-    if job.init:
-        source, target = init_tokenisers(job.init, spec, prepared, reporter)
-    else:
-        source, target = learn_tokenisers(prepared, spec)
-    ready = Ready.of(spec, source, target, prepared)
+    sides = init_sides(job.init, spec, prepared, reporter) if job.init else learn_sides(prepared, spec)
+    ready = Ready.of(spec, sides, prepared)
     _report_notes(ready, reporter)
     folder.create()
     with folder.locked():
-        folder.write_tokenisers(source, target)
+        folder.write_sides(sides)
         folder.write_facts(_facts(job, folder, ready))
         folder.write_spec(spec, composed.origins, chosen.reasons)
     _report_choices(chosen, composed, reporter)

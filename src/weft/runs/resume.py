@@ -29,13 +29,10 @@ def reopen(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter
     if not pairs and "-" in spec.data.pairs:
         todo = f"pipe the same pairs in again: … | weft train - --out {folder.path} --resume"
         raise UserError("the pairs of this run came from stdin, which can be read only once", str(folder.path), todo)
-    prepared = Prepared(
-        files_of(spec.data, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage
-    )
+    prepared = Prepared(files_of(spec, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage)
     _check_same_data(folder, prepared)
     _check_same_init(folder, job.init)
-    source, target = folder.read_tokenisers()
-    return Ready.of(spec, source, target, prepared)
+    return Ready.of(spec, folder.read_sides(), prepared)
 
 
 def _changed(spec: Spec, job: Job) -> list[str]:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.score.table import Table
+from weft.score.label import LABEL, LABELS
+from weft.score.numbers import NUMBERS
+from weft.score.table import Metric, Table
 from weft.score.text import TEXT
 
-TABLES: dict[str, Table] = {"text": TEXT}
+TABLES: dict[str, Table] = {"text": TEXT, "label": LABEL, "labels": LABELS, "numbers": NUMBERS}
 
 
 def table_of(target_kind: str = "text") -> Table:
     """Return the metrics of a kind of target, by name."""
     return TABLES[target_kind]
+
+
+def metric_named(name: str) -> Metric:
+    """Return a metric by name, of the first kind of target that has one of this name."""
+    return next(table for table in TABLES.values() if name in table)[name]
 
 
 def with_current_names(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 Better = Literal["higher", "lower"]
-Unit = Literal["percent", "nats"]
+Unit = Literal["percent", "nats", "number"]
 Outputs = Sequence[Any]
 References = Sequence[Sequence[Any]]  # for each line, every target that counts as right
+LineNumbers = Callable[[Any, Sequence[Any]], Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Metric:
     explain: str  # for people who read it in a model card
     combine: Callable[[Array], Array]
     corpus: Callable[[Outputs, References], float] | None = None
-    line: Callable[[Any, Sequence[Any]], Sequence[float]] | None = None
+    line: LineNumbers | None = None
     unit: Unit = "percent"
     per_line: bool = True  # whether the score of a single line means anything
     selects: bool = True  # whether a checkpoint may be chosen by it
@@ -53,8 +54,8 @@ class Metric:
 
     @property
     def from_outputs(self) -> bool:
-        """Whether outputs and references are all it takes."""
-        return self.corpus is not None
+        """Whether outputs and references are all it takes, line by line."""
+        return self.corpus is not None and self.line is not None
 
     @property
     def scale(self) -> float:
@@ -74,8 +75,9 @@ class Metric:
         return -value if self.better == "higher" else value
 
     def show(self, value: float) -> str:
-        """`95.31`, or `0.214` for what is counted in nats."""
-        return f"{value:.2f}" if self.unit == "percent" else f"{value:.3f}"
+        """`95.31`, `0.214` for what is counted in nats, `752.3` for a number in the units of the data."""
+        digits = {"percent": ".2f", "nats": ".3f", "number": ".4g"}
+        return format(value, digits[self.unit])
 
     def of_line(self, output: Any, references: Sequence[Any]) -> float:
         """Return the score of a single line."""
@@ -149,6 +151,30 @@ class Table(Mapping[str, Metric]):
     def with_aliases(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         """Return the scores, and again those with earlier names, for programs that know only these."""
         return {**scores, **{alias: scores[name] for alias, name in self._aliases.items() if name in scores}}
+
+
+def sums_of(metric_line: LineNumbers, combine: Callable[[Array], Array]) -> Callable[[Outputs, References], float]:
+    """Return the corpus score of a metric whose lines add up."""
+
+    def corpus(outputs: Outputs, references: References) -> float:
+        import numpy as np
+
+        check_lines(outputs, references)
+        lines = np.array([metric_line(*line) for line in zip(outputs, references)], dtype=np.float64)
+        return float(combine(lines.sum(axis=0, keepdims=True))[0])
+
+    return corpus
+
+
+def percent(sums: Array) -> Array:
+    """Return 100 · Σ first / Σ second, for each resample."""
+    import numpy as np
+
+    return 100.0 * sums[:, 0] / np.maximum(sums[:, 1], 1.0)
+
+
+def mean(sums: Array) -> Array:
+    return percent(sums) / 100.0
 
 
 def check_lines(outputs: Outputs, references: References) -> None:

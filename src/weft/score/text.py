@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
-from weft.score.table import Metric, Outputs, References, Table, check_lines
+from weft.score.table import Metric, Outputs, References, Table, check_lines, mean, percent
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -69,17 +69,6 @@ def _share(counts: Callable[[str, Sequence[str]], tuple[int, int]]) -> Callable[
         return float(100.0 * sum(parts) / max(sum(wholes), 1))  # references may all be empty
 
     return corpus
-
-
-def _percent(sums: Array) -> Array:
-    """Return 100 · Σ first / Σ second, for each resample."""
-    import numpy as np
-
-    return 100.0 * sums[:, 0] / np.maximum(sums[:, 1], 1.0)
-
-
-def _mean(sums: Array) -> Array:
-    return _percent(sums) / 100.0
 
 
 def _bleu(outputs: Outputs, references: References) -> float:
@@ -199,7 +188,7 @@ TEXT = Table(
         explain="percentage of outputs that are equal to one of their references",
         corpus=_share(_exact_counts),
         line=_exact_counts,
-        combine=_percent,
+        combine=percent,
     ),
     Metric(
         name="cer",
@@ -208,7 +197,7 @@ TEXT = Table(
         explain="character error rate: edits to the nearest reference per 100 of its characters",
         corpus=_share(_character_edits),
         line=_character_edits,
-        combine=_percent,
+        combine=percent,
     ),
     Metric(
         name="token_error_rate",
@@ -217,7 +206,7 @@ TEXT = Table(
         explain="the same for tokens that are separated by spaces: word or phone error rate",
         corpus=_share(_token_edits),
         line=_token_edits,
-        combine=_percent,
+        combine=percent,
         aliases=("ter",),
     ),
     Metric(
@@ -247,7 +236,7 @@ TEXT = Table(
         label="next-token accuracy (%)",
         better="higher",
         explain="percentage of next tokens that are right, given the correct tokens before them (teacher forcing)",
-        combine=_percent,
+        combine=percent,
         reported="never",
     ),
     Metric(
@@ -255,7 +244,7 @@ TEXT = Table(
         label="validation loss (nats per token)",
         better="lower",
         explain="cross-entropy in nats per target token",
-        combine=_mean,
+        combine=mean,
         unit="nats",
         reported="never",  # the first number of every report already
     ),

@@ -39,6 +39,7 @@ class SearchPlan:
     nbest: int = 1
     max_ratio: float = 2.0
     max_extra: int = 20
+    length: int | None = None  # steps of a series of numbers; None: what the run has learned
     rules: Rules = field(default_factory=Rules)
 
     def longest(self, source: int) -> int:

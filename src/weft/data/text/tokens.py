@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from weft.core.errors import UserError
 from weft.core.pair import SPECIALS, UNKNOWN, Pair
+from weft.core.shapes import Symbols
 from weft.data.blocks import Block
 from weft.data.text.unseen import UnknownShare, UnseenCharacters
 
@@ -78,6 +79,20 @@ class Tokeniser(ABC):
 
     def __len__(self) -> int:
         return self.first + len(self.symbols)
+
+    @property
+    def shape(self) -> Symbols:
+        return Symbols(len(self))
+
+    def rows(self, pairs: Sequence[Pair], role: str) -> list[list[int]]:
+        """Encode the cells of a role; unseen characters of sources are hidden already (`encode_pairs`)."""
+        if role == "source":
+            return self.encode_hidden(pairs)
+        return self.encode_all([pair.target if role == "target" else pair.context for pair in pairs])
+
+    def text(self, row: Iterable[int], pair: Pair) -> str:
+        """Return the text of an encoded target."""
+        return self.decode(row)
 
     def encode(self, text: str) -> list[int]:
         return self.encode_all([text])[0]

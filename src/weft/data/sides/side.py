@@ -1,0 +1,104 @@
+"""What every kind of column promises: a `Kind` reads and surveys cells, a `Side` encodes and decodes them.
+
+A side is one column's kind and what was learned about it. It is saved as source.json, target.json or context.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.core.pair import Pair
+from weft.core.shapes import Shape
+from weft.data.blocks import Block
+from weft.data.formats import Fault
+
+Row = Sequence[int] | npt.NDArray[Any]  # ids (n,), or vectors (n, F)
+Rows = Sequence[Row]
+Flat = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]  # the rows of many cells one after the other, and their lengths
+ROLES = ("source", "target", "context")
+
+
+def cells(pairs: Sequence[Pair], role: str) -> list[str]:
+    """Return the cells of a role."""
+    if role == "source":
+        return [pair.source for pair in pairs]
+    return [pair.target if role == "target" else pair.context for pair in pairs]
+
+
+def block_cells(block: Block, role: str) -> Sequence[str]:
+    """Return the cells of a role in a block; of targets also all further references."""
+    if role == "source":
+        return block.sources
+    if role == "target":
+        return list(block.all_targets())
+    return [block.extras[row].context if row in block.extras else "" for row in range(len(block))]
+
+
+class Side(Protocol):
+    """One column's kind and what was learned about it; `role` is source, target or context."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def shape(self) -> Shape:
+        """What the model has to know of it."""
+        ...
+
+    def rows(self, pairs: Sequence[Pair], role: str) -> Rows:
+        """Encode the cells of a role."""
+        ...
+
+    def text(self, row: Any, pair: Pair) -> str:
+        """Return the cell that an encoded target stands for; the pair is that of its source."""
+        ...
+
+    def to_json(self) -> str: ...
+
+
+class Collector(Protocol):
+    """Collects what a survey says about the cells of a role, block by block."""
+
+    def add(self, block: Block, role: str) -> None: ...
+
+    def result(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        ...
+
+
+class Kind(Protocol):
+    """What is known of a kind of column before anything is learned."""
+
+    def fault(self, role: str, cell: str, longest: int) -> Fault | None:
+        """Return why a cell cannot be used, if so."""
+        ...
+
+    def collector(self) -> Collector:
+        """Return what surveys a column of this kind."""
+        ...
+
+    def load(self, content: Mapping[str, Any]) -> Side:
+        """Return a side as its `to_json` wrote it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The encoded cells of some pairs by role; no context where the run has none."""
+
+    source: Rows
+    target: Rows
+    context: Rows | None = None
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def only(self, chosen: Sequence[int]) -> Encoded:
+        """Return some of the pairs."""
+        source, target = ([side[i] for i in chosen] for side in (self.source, self.target))
+        return Encoded(source, target, None if self.context is None else [self.context[i] for i in chosen])
