@@ -23,6 +23,7 @@ from weft.choose.families import (
     given_families,
     recurrent_widths,
 )
+from weft.choose.labels import choose_labels
 from weft.choose.numbers import NUMBERS
 from weft.choose.throughput import Throughput
 from weft.choose.timing import EpochEstimator, TimeBudget
@@ -47,6 +48,10 @@ def choose(
     choices, given = Choices(), _without_nulls(given)
     seconds = _budget(choices, given)
     time = None if speed is None else TimeBudget(seconds, speed, throughput, given)
+    if survey.kind("target") in ("label", "labels"):
+        choose_labels(choices, survey, given)
+        _drop_given_reasons(choices, given)
+        return choices
     kinds = tokenise_together(choices, survey, tokenise_each(choices, survey, given), given)
     if nearly_equal(survey, kinds) and not _decided(given):
         kinds = _spell_if_there_is_time(choices, survey, kinds, given, time)

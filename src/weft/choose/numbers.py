@@ -169,6 +169,13 @@ class Numbers:
     few_epochs: float = number(5, "epochs below which a model gets this dropout", GUESS)
     width_step: int = number(8, "widths are rounded to multiples of this, which suit all parts", CONVENTION)
 
+    # Labels (labels.py)
+    label_width: int = number(128, "width of the encoder and the embeddings of a model that predicts labels", GUESS)
+    label_dropout: float = number(0.5, "dropout of a model that predicts labels", GUESS)
+    label_epochs: float = number(30, "largest number of epochs of a model that predicts labels", GUESS)
+    fewest_labels_checked: int = number(50, "number of different labels from which they are doubted", BY_HAND)
+    labels_per_row: float = number(0.5, "different labels per row above which a target is not of labels", BY_HAND)
+
     # Time (timing.py, size.py, measure.py)
     default_budget: float = number(600.0, "seconds of training if no budget is given", CONVENTION)
     training_share: float = number(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from weft.core.batching import column_of
-from weft.core.kinds import Batch, Column, Emission, Hypothesis, Rollout
+from weft.core.kinds import Column, Emission, Hypothesis, Rollout
 from weft.core.noise import Noise
 from weft.core.pair import SPECIALS
 from weft.core.shapes import Shapes, Symbols, Vectors
@@ -50,9 +50,8 @@ def labels(
     """Return the most probable labels of each line; of labels for each word, the most probable at every word."""
     results: list[list[Hypothesis]] = [[] for _ in inputs[0].source]
     for rows, columns in _groups(inputs, shapes, device):
-        emissions = [model(Batch(source, source, source, context)) for model, (source, context) in zip(models, columns)]
-        logits = emissions[0].mean(emissions[1:]).logits[..., len(SPECIALS) :].float()
-        log_probs = torch.log_softmax(logits, dim=-1)  # (N, T, V)
+        emissions = [model.label(source, context) for model, (source, context) in zip(models, columns)]
+        log_probs = torch.log_softmax(emissions[0].mean(emissions[1:]).written().float(), dim=-1)  # (N, T, V)
         for row, scores in zip(rows, log_probs):
             results[row] = (
                 _in_step(scores, inputs[0].source[row]) if _is_in_step(shapes) else _ranked(scores, plan.nbest)
@@ -68,15 +67,15 @@ def _is_in_step(shapes: Shapes) -> bool:
 
 def _ranked(log_probs: Tensor, nbest: int) -> list[Hypothesis]:
     """Return the best labels of one line (1, V)."""
-    scores, ids = log_probs[0].topk(min(nbest, log_probs.shape[-1]))
-    return [Hypothesis((len(SPECIALS) + i,), (s,), s) for i, s in zip(ids.tolist(), scores.tolist())]
+    scores, ids = log_probs[0].topk(min(nbest, log_probs.shape[-1] - len(SPECIALS)))
+    return [Hypothesis((i,), (s,), s) for i, s in zip(ids.tolist(), scores.tolist())]
 
 
 def _in_step(log_probs: Tensor, source: Sequence[int]) -> list[Hypothesis]:
     """Return the best label of each word of one line (S, V)."""
     scores, ids = log_probs[: len(source)].max(-1)
     each = tuple(scores.tolist())
-    return [Hypothesis(tuple(len(SPECIALS) + i for i in ids.tolist()), each, sum(each))]
+    return [Hypothesis(tuple(ids.tolist()), each, sum(each))]
 
 
 @torch.inference_mode()
