@@ -58,6 +58,7 @@ RANKS = {
 ONLY_CORE = ("weft.core", "weft.data", "weft.score", "weft.nn.model", "weft.search", "weft.learn.objectives")
 ONLY_CORE += ("weft.learn.feeding",)
 SETTINGS = ("weft.spec", "weft.compatibility_kinds", "weft.compatibility", "weft.settings")
+OF_SETTINGS = (("weft.spec", "weft.compatibility"), ("weft.compatibility_kinds", "weft.score"))  # names of metrics
 OF_RANK_8 = {"weft.serve": ("weft.look",), "weft.recipes": ("weft.look", "weft.compare")}  # and all may use api
 
 
@@ -128,7 +129,7 @@ def may_import(module: str, name: str) -> bool:
     if own in ONLY_CORE:
         return False
     if own in SETTINGS:
-        return other in SETTINGS[: SETTINGS.index(own)] or (own, other) == ("weft.spec", "weft.compatibility")
+        return other in SETTINGS[: SETTINGS.index(own)] or (own, other) in OF_SETTINGS
     if within(own, "weft.nn"):
         allowed = within(other, "weft.nn") or (own == "weft.nn.assemble" and other == "weft.spec")
         return allowed and RANKS[other] < RANKS[own]

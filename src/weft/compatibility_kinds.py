@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from weft.score.metrics import table_of
 from weft.spec import Bridge, Feeding, Pool, Spec
 
 LABELS = ("classify", "classify-tokens")  # the tasks whose target is a label
-METRICS = {  # that a checkpoint can be chosen by, the first by default
-    "transduce": ("exact", "cer", "token_error_rate", "bleu", "chrf", "accuracy", "loss"),
-    "classify": ("accuracy", "macro_f1", "loss"),
-    "classify-tokens": ("accuracy", "span_f1", "loss"),
-}
+TARGETS = {"classify": ("label",), "classify-tokens": ("labels",)}  # the kind of target that a task fixes
+
+
+def metrics_of(task: str, target_kind: str = "auto") -> list[str]:
+    """Return the metrics that a checkpoint can be chosen by, the first by default."""
+    usual = ("text", "numbers") if target_kind == "auto" else (target_kind,)
+    tables = [table_of(kind) for kind in TARGETS.get(task, usual)]
+    return list(dict.fromkeys(metric.name for table in tables for metric in table.values() if metric.selects))
 
 
 def check_kinds(spec: Spec) -> None:
@@ -43,7 +47,7 @@ def _check_labels(spec: Spec) -> None:
 
 
 def _check_selection(spec: Spec) -> None:
-    known = METRICS[spec.task]
+    known = metrics_of(spec.task, spec.target.kind)
     if spec.train.select not in known:
         raise ValueError(
             f"train.select={spec.train.select} is not measured with task={spec.task}; choose one of {', '.join(known)}"
@@ -71,7 +75,7 @@ def _check_without_decoder(spec: Spec) -> None:
 
 def _check_text_only(spec: Spec) -> None:
     """Refuse what is about the characters of source and target where one of them is not text."""
-    other = [f"{name}.kind={kind}" for name, kind in _kinds(spec).items() if kind != "text"]
+    other = [f"{name}.kind={kind}" for name, kind in _kinds(spec).items() if kind not in ("text", "auto")]
     if not other:
         return
     wanted = {"embed.shared=true": spec.embed.shared, "data.unseen=carried": spec.data.unseen == "carried"}

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from weft.compatibility_kinds import METRICS
+from weft.compatibility_kinds import TARGETS, metrics_of
 from weft.core.errors import UserError, did_you_mean
 from weft.spec import Spec
 
@@ -200,7 +200,8 @@ def _with_kinds(layer: Layer, below: Layer) -> Layer:
     for (cause, value), implied in IMPLIED.items():
         if _value_at(layer, cause) == value:
             layer = _with_defaults(layer, implied)
-    metrics = METRICS.get(str(layer.get("task")), ())
+    task = str(layer.get("task"))
+    metrics = metrics_of(task) if task in TARGETS else []
     if metrics and layer["task"] != "transduce" and _value_at(below, "train.select") is None:
         layer = _with_defaults(layer, {"train.select": metrics[0]})
     for side in ("encoder", "decoder"):

@@ -18,7 +18,10 @@ ScoreName = Literal["none", "dot", "scaled", "bilinear", "additive", "concat", "
 HeadScoreName = Literal["dot", "scaled", "bilinear", "additive", "concat", "rbf", "cosine"]
 WeigherName = Literal["softmax", "nearest", "straight-through", "exact", "sparsemax", "kernel"]
 PositionName = Literal["none", "sinusoid", "sinusoid-concat", "learned", "relative", "bucketed", "rotary", "alibi"]
-MetricName = Literal["exact", "cer", "token_error_rate", "bleu", "chrf", "accuracy", "macro_f1", "span_f1", "loss"]
+MetricName = Literal[
+    "exact", "cer", "token_error_rate", "bleu", "chrf", "accuracy", "macro_f1", "span_f1",
+    "ade", "fde", "mse", "mae", "r2", "loss",
+]  # fmt: skip
 SPELLED = ("characters", "parts")  # the ways to cut text that are about single letters
 TokensName = Literal["characters", "parts", "bytes", "words", "bpe", "unigram"]
 VocabularySize = Annotated[int, Field(ge=300, le=1_000_000)]

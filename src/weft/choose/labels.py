@@ -39,7 +39,7 @@ def _check_labels(survey: Survey) -> None:
     if len(labels) > NUMBERS.fewest_labels_checked and len(labels) > NUMBERS.labels_per_row * survey.pairs:
         first = next(iter(labels))
         raise UserError(
-            f"the target column has {len(labels):,} different values in {survey.pairs:,} rows, such as {first[:40]!r}: "
+            f"the target column has {len(labels):,} different values in {survey.pairs:,} rows, such as {first!r}: "
             "that is running text rather than labels",
             "--task classify",
             "use --task transduce to learn text, or choose the column of labels with --target",

@@ -11,6 +11,7 @@ from pathlib import Path
 from weft.choose import DEFAULT_BUDGET_SECONDS, Choices
 from weft.choose.measure import estimated, measured
 from weft.choose.throughput import Throughput
+from weft.compatibility_kinds import TARGETS
 from weft.core.errors import UserError
 from weft.core.machine import Speed, matrix_speed
 from weft.data.cells import Kinds
@@ -20,8 +21,6 @@ from weft.data.prepare import Files
 from weft.learn.world import pick_device
 from weft.settings import Clash, Layer, compose, flatten, merge
 from weft.spec import Data, Spec
-
-TARGETS_OF_TASKS = {"classify": "label", "classify-tokens": "labels"}  # kinds of columns
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def files_of(spec: Spec, pairs: Sequence[str], valid: Sequence[str]) -> Files:
 
 def kinds_of(spec: Spec) -> Kinds:
     """Return the kinds of columns that the settings give; a task fixes that of the target."""
-    kinds = spec.source.kind, TARGETS_OF_TASKS.get(spec.task, spec.target.kind), spec.context.kind
+    kinds = spec.source.kind, TARGETS.get(spec.task, (spec.target.kind,))[0], spec.context.kind
     source, target, context = (None if kind == "auto" else kind for kind in kinds)
     return Kinds(source, target, context, spec.numbers.missing != "stop", spec.context.use == "step")
 
