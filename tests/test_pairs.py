@@ -237,7 +237,7 @@ def test_an_unknown_name_shows_the_nearest() -> None:
     error = stops(put("p.tsv", "word\tphones\na\tb\n"), columns=Columns("wrod", "phones"))
     assert error.what == "there is no column 'wrod' for the source"
     assert error.where == "p.tsv:1"
-    known = "did you mean 'word'? Choose from: word, phones (its first line)"
+    known = "did you mean 'word'? Choose from: word, phones (the first line of the file)"
     assert error.todo == f"{known}; without a header, give a number from 1 to 2: --source 2"
 
 

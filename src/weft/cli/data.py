@@ -117,7 +117,9 @@ def _validation(prepared: Any) -> None:
             f"{path}: {_counted(len(pairs), 'validation pair')}, {repeats:,} of them also in the training data."
         )
     if not files.valid and prepared.held_out:
-        common.show(f"{_counted(prepared.held_out, 'pair')} would be held out for validation (--valid names a file).")
+        common.show(
+            f"{_counted(prepared.held_out, 'pair')} would be held out for validation (or give a file with --valid)."
+        )
     for note in prepared.notes:
         if note not in scan.report.notes and note not in prepared.doubts:
             common.show(f"note: {note}")

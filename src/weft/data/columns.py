@@ -123,7 +123,8 @@ def unknown(role: str, column: str, names: Sequence[str], where: str) -> UserErr
     known = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…" for name in names[:30]]
     todo = did_you_mean(column, known)
     if where.endswith(":1"):  # a line of a table, and not the names of a Parquet file
-        todo += f" (its first line); without a header, give a number from 1 to {len(names)}: --{role} {len(names)}"
+        number = f"give a number from 1 to {len(names)}: --{role} {len(names)}"
+        todo += f" (the first line of the file); without a header, {number}"
     return UserError(f"there is no column {column!r} for the {role}", where, todo)
 
 
