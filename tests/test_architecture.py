@@ -24,6 +24,7 @@ RANKS = {
     "weft.spec": 1,
     "weft.compatibility": 1,
     "weft.compatibility_kinds": 1,
+    "weft.implied": 1,
     "weft.settings": 1,
     "weft.data": 1,
     "weft.score": 1,
@@ -57,7 +58,7 @@ RANKS = {
 }
 ONLY_CORE = ("weft.core", "weft.data", "weft.score", "weft.nn.model", "weft.search", "weft.learn.objectives")
 ONLY_CORE += ("weft.learn.feeding",)
-SETTINGS = ("weft.spec", "weft.compatibility_kinds", "weft.compatibility", "weft.settings")
+SETTINGS = ("weft.spec", "weft.compatibility_kinds", "weft.compatibility", "weft.implied", "weft.settings")
 OF_SETTINGS = (("weft.spec", "weft.compatibility"), ("weft.compatibility_kinds", "weft.score"))  # names of metrics
 OF_RANK_8 = {"weft.serve": ("weft.look",), "weft.recipes": ("weft.look", "weft.compare")}  # and all may use api
 

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from variants import CTC, LABELS, STEPPING, fits, layer, transformer
+from variants import CTC, LABELS, NUMBERS, STEPPING, fits, layer, transformer
 from weft.core.errors import UserError
 from weft.core.kinds import Batch, Column
 from weft.core.pair import END, PAD, START
@@ -41,7 +41,19 @@ from weft.nn.assemble import (
 from weft.nn.positions import BUCKETS, PLACES, REACH
 from weft.search.decode import SearchPlan, decode
 from weft.settings import Layer, compose, flatten, put
-from weft.spec import Attention, Bridge, CellName, Feeding, Head, Objective, Pool, PositionName, ScoreName, Spec
+from weft.spec import (
+    Attention,
+    Bridge,
+    CellName,
+    Context,
+    Feeding,
+    Head,
+    Objective,
+    Pool,
+    PositionName,
+    ScoreName,
+    Spec,
+)
 
 SYMBOLS = 14  # 4 specials and 10 of text
 VARIANTS = {**STEPPING, **CTC}
@@ -123,14 +135,15 @@ def test_the_names_in_the_settings_are_those_of_the_tables(names: tuple[str, ...
 
 
 def test_every_line_of_every_table_is_in_some_variant() -> None:
-    trees = {**VARIANTS, **LABELS}.values()
+    trees = {**VARIANTS, **LABELS, **NUMBERS}.values()
     seen = {(key, value) for tree in trees for key, value in flatten(compose(("flag", tree)).spec.model_dump())}
     wanted = [("encoder.cell", c) for c in CELLS] + [("decoder.cell", c) for c in CELLS]
     wanted += [("decoder.attention.score", s) for s in ("none", *SCORES)]
     wanted += [("decoder.attention.weigh", w) for w in WEIGHERS]
     wanted += [("decoder.attention.project", p) for p in PROJECTIONS] + [("decoder.attention.join", j) for j in JOINS]
     wanted += [("embed.positions", p) for p in POSITIONS] + [("head.kind", h) for h in HEADS]
-    wanted += [("pool.kind", p) for p in POOLS]
+    wanted += [("pool.kind", p) for p in POOLS] + [("objective.kind", o) for o in OBJECTIVES]
+    wanted += [("context.use", use) for use in names_of(Context, "use")]
     wanted += [("bridge.kind", b) for b in BRIDGES] + [("bridge.give", g) for g in names_of(Bridge, "give")]
     wanted += [(f"{side}.norm", n) for side in ("encoder", "decoder") for n in ("pre", "post")]
     wanted += [
@@ -208,6 +221,68 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     "labels and a shared table": ({"task": "classify", "embed": {"shared": True}}, "embed.shared=true needs text"),
     "labels and carried characters": ({"task": "classify", "data": {"unseen": "carried"}}, "data.unseen=carried needs"),
     "labels and augmented pairs": ({"task": "classify", "data": {"augmented": 5}}, "data.augmented=5 needs text"),
+    "numbers by cross-entropy": (
+        layer(target__kind="numbers", objective__kind="cross-entropy"),
+        "numbers are learned by squared, gaussian, mixture",
+    ),
+    "numbers as tokens": (layer(target__kind="numbers", head__kind="tokens"), "head.kind=tokens and objective.kind"),
+    "text by squared error": (layer(objective__kind="squared"), "numbers are learned by"),
+    "text by a head of numbers": (
+        layer(target__kind="text", head__kind="numbers", objective__kind="squared"),
+        "are not",
+    ),
+    "components of one Gaussian": (
+        layer(target__kind="numbers", objective={"kind": "gaussian", "components": 3}),
+        "objective.components=3 has no effect",
+    ),
+    "the length of no context": (layer(numbers__stop="context"), "numbers.stop=context needs a context"),
+    "the length of an attended context": (
+        layer(numbers__stop="context", data__context=3, context__use="attend"),
+        "numbers.stop=context needs a context",
+    ),
+    "numbers without a decoder": (
+        {"target": {"kind": "numbers"}, "decoder": {"kind": "none"}},
+        "decoder.kind=none cannot be used with head.kind=numbers",
+    ),
+    "numbers from the end": (layer(target__kind="numbers", decoder__reverse=True), "decoder.reverse=true cannot"),
+    "members of numbers from the end": (
+        layer(target__kind="numbers", train={"members": 2, "reversed_members": True}),
+        "train.reversed_members=true cannot",
+    ),
+    "hidden numbers": (layer(target__kind="numbers", feeding__token_dropout=0.1), "feeding.token_dropout=0.1 cannot"),
+    "a tag before numbers": (
+        layer(target__kind="numbers", data={"tag": 3, "tag_at": "decoder"}),
+        "data.tag_at=decoder cannot",
+    ),
+    "a copy of numbers": (layer(source__kind="numbers", head__kind="copy"), "head.kind=copy is about the tokens"),
+    "unseen numbers": (
+        layer(source__kind="numbers", data__unseen="nearest"),
+        "data.unseen=nearest is about the tokens",
+    ),
+    "a tag beside numbers": (layer(source__kind="numbers", data__tag=3), "data.tag=3 is about the tokens"),
+    "features beside numbers": (layer(source__kind="numbers", data__features=3), "data.features=3 is about the tokens"),
+    "numbers and a shared table": (layer(source__kind="numbers", embed__shared=True), "embed.shared=true needs text"),
+    "numbers by exact": (layer(target__kind="numbers", train__select="exact"), "train.select=exact is not measured"),
+    "text by mse": (layer(target__kind="text", train__select="mse"), "train.select=mse is not measured"),
+    "a context without a column": (layer(context__use="step"), "context has no effect without a column"),
+    "text step by step": (
+        layer(data__context=3, context={"kind": "text", "use": "step"}),
+        "context.use=step reads numbers",
+    ),
+    "a context of ctc": ({"head": {"kind": "ctc"}, "data": {"context": 3}}, "no decoder reads the context"),
+    "a context of tags": ({"task": "classify-tokens", "data": {"context": 3}}, "no decoder reads the context"),
+    "a label of steps": (
+        {"task": "classify", "data": {"context": 3}, "context": {"use": "step"}},
+        "no decoder reads the context",
+    ),
+    "a context that nothing attends to": (
+        layer(decoder__attention__score="none", data__context=3, context__use="attend"),
+        "attends to nothing",
+    ),
+    "a context that is not copied": (
+        layer(head__kind="copy", data__context=3, context__use="attend"),
+        "head.kind=copy attends to the source",
+    ),
     "tag at the decoder without a tag": (layer(data__tag_at="decoder"), "data.tag_at=decoder needs a tag"),
 }
 

@@ -206,7 +206,7 @@ def test_the_heads_that_write(kind: type[Tokens]) -> None:
 
 @pytest.mark.usefixtures("_in_double")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("kind", OBJECTIVES)
+@pytest.mark.parametrize("kind", ["cross-entropy", "ctc"])
 def test_an_objective(kind: str, smoothing: float) -> None:
     batch = Batch.of([[4, 5, 6, 4], [4, 5], [4]], [[5, 5], [6], []])
     length = batch.source.values.shape[1] if kind == "ctc" else batch.wanted.values.shape[1]
@@ -214,7 +214,7 @@ def test_an_objective(kind: str, smoothing: float) -> None:
     check(lambda: OBJECTIVES[kind](smoothing)(Choice(logits), batch).total, nn.Identity(), logits)
 
 
-@pytest.mark.parametrize("kind", OBJECTIVES)
+@pytest.mark.parametrize("kind", ["cross-entropy", "ctc"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_no_gradient_comes_from_places_that_are_not_real(kind: str, smoothing: float) -> None:
     batch = Batch.of([[4, 5, 6, 4], [4, 5], [4]], [[5, 5], [6], []])

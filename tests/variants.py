@@ -254,6 +254,28 @@ ENCODERS: dict[str, Layer] = {
     "none": {"kind": "none", "width": 16},
 }
 SIMPLE: Layer = {"embed": {"width": 12, "positions": "sinusoid"}, "train": {"dropout": 0.3}}
+DECODERS: dict[str, Layer] = {
+    "recurrent": {"kind": "recurrent", "width": 16, "cell": "gru"},
+    "variational": {"kind": "recurrent", "width": 16, "cell": "lstm", "layers": 2, "variational": True},
+    "transformer": transformer(),
+}
+NUMBERS: dict[str, Layer] = {
+    f"{objective}-{encoder}-to-{decoder}-{context}": {
+        **SIMPLE,
+        "data": {"context": None if context == "alone" else 3},
+        "source": {"kind": "numbers"},
+        "target": {"kind": "numbers"},
+        "context": {} if context == "alone" else {"kind": "numbers", "use": context},
+        "objective": {"kind": objective, **({"components": 3} if objective == "mixture" else {})},
+        "numbers": {"stop": "learned" if objective == "gaussian" else "fixed"},
+        "encoder": ENCODERS[encoder],
+        "decoder": DECODERS[decoder],
+    }
+    for (objective, context), (encoder, decoder) in product(
+        [("squared", "step"), ("gaussian", "attend"), ("mixture", "alone"), ("squared", "alone"), ("mixture", "step")],
+        [("recurrent", "variational"), ("transformer", "transformer"), ("none", "recurrent")],
+    )
+}
 LABELS: dict[str, Layer] = {
     **{
         f"classify-{encoder}-{pool}": {**SIMPLE, "task": "classify", "encoder": part, "pool": {"kind": pool}}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from weft.score.metrics import table_of
-from weft.spec import Bridge, Feeding, Pool, Spec
+from weft.spec import Bridge, Context, Feeding, Objective, Pool, RecurrentDecoder, Spec
 
 LABELS = ("classify", "classify-tokens")  # the tasks whose target is a label
+DENSITIES = ("squared", "gaussian", "mixture")  # the objectives of numbers
 TARGETS = {"classify": ("label",), "classify-tokens": ("labels",)}  # the kind of target that a task fixes
 
 
@@ -19,6 +20,9 @@ def metrics_of(task: str, target_kind: str = "auto") -> list[str]:
 def check_kinds(spec: Spec) -> None:
     """Raise ValueError for the first combination that is not compatible."""
     _check_labels(spec)
+    _check_numbers(spec)
+    _check_numbers_read(spec)
+    _check_context(spec)
     _check_selection(spec)
     _check_without_decoder(spec)
     _check_text_only(spec)
@@ -46,11 +50,89 @@ def _check_labels(spec: Spec) -> None:
         )
 
 
+def _check_numbers(spec: Spec) -> None:
+    """Check what is predicted."""
+    numbers, objective, decoder = spec.head.kind == "numbers", spec.objective, spec.decoder
+    known = spec.target.kind != "auto"
+    if numbers != (objective.kind in DENSITIES) or (known and numbers != (spec.target.kind == "numbers")):
+        raise ValueError(
+            f"target.kind={spec.target.kind}, head.kind={spec.head.kind} and objective.kind={objective.kind} are not "
+            f"compatible: numbers are learned by {', '.join(DENSITIES)}; "
+            "set target.kind=numbers and leave head.kind out, or set none of them"
+        )
+    if objective.kind != "mixture" and objective.components != Objective().components:
+        raise ValueError(
+            f"objective.components={objective.components} has no effect with objective.kind={objective.kind}; "
+            "leave objective.components out, or set objective.kind=mixture"
+        )
+    if spec.numbers.stop == "context" and (spec.data.context is None or spec.context.use == "attend"):
+        raise ValueError(
+            "numbers.stop=context needs a context that is as long as the target; "
+            "name its column with --context, or leave numbers.stop out"
+        )
+    if not numbers:
+        return
+    idle = {
+        "decoder.kind=none": decoder.kind == "none",
+        "decoder.reverse=true": spec.backward,
+        "train.reversed_members=true": spec.train.reversed_members,
+        f"feeding.token_dropout={spec.feeding.token_dropout}": bool(spec.feeding.token_dropout),
+        "data.tag_at=decoder": spec.data.tag_at == "decoder",
+    }
+    for setting in (name for name, is_set in idle.items() if is_set):
+        raise ValueError(
+            f"{setting} cannot be used with head.kind=numbers, which is for series that a decoder continues step by "
+            f"step; leave {setting.partition('=')[0]} out"
+        )
+
+
+def _check_numbers_read(spec: Spec) -> None:
+    """Check what is done with the source where it is numbers, which have no tokens."""
+    if spec.source.kind != "numbers":
+        return
+    idle = {
+        "head.kind=copy": spec.head.kind == "copy",
+        f"data.unseen={spec.data.unseen}": spec.data.unseen != "unknown",
+        f"data.tag={spec.data.tag}": spec.data.tag is not None,
+        f"data.features={spec.data.features}": spec.data.features is not None,
+    }
+    for setting in (name for name, is_set in idle.items() if is_set):
+        raise ValueError(
+            f"{setting} is about the tokens of the source, but source.kind=numbers has none; "
+            f"leave {setting.partition('=')[0]} out"
+        )
+
+
+def _check_context(spec: Spec) -> None:
+    context, decoder = spec.context, spec.decoder
+    if spec.data.context is None:
+        if context != Context():
+            raise ValueError(
+                "context has no effect without a column for it; name the column with --context, or leave context out"
+            )
+        return
+    if context.use == "step" and context.kind == "text":
+        raise ValueError(
+            "context.use=step reads numbers in step with the target, but context.kind=text; set context.use=attend"
+        )
+    if decoder.kind == "none" and (context.use == "step" or spec.task != "classify"):
+        raise ValueError(
+            f"data.context={spec.data.context} with context.use={context.use}: no decoder reads the context with "
+            f"head.kind={spec.head.kind} and task={spec.task}; leave data.context out, or set context.use=attend with "
+            "task=classify"
+        )
+    blind = isinstance(decoder, RecurrentDecoder) and decoder.attention.score == "none"
+    if context.use == "attend" and (blind or spec.head.kind == "copy"):
+        why = "decoder.attention.score=none attends to nothing" if blind else "head.kind=copy attends to the source"
+        raise ValueError(f"context.use=attend, but {why}; choose another decoder.attention.score or head.kind")
+
+
 def _check_selection(spec: Spec) -> None:
-    known = metrics_of(spec.task, spec.target.kind)
+    known = metrics_of(spec.task, "numbers" if spec.head.kind == "numbers" else spec.target.kind)
     if spec.train.select not in known:
         raise ValueError(
-            f"train.select={spec.train.select} is not measured with task={spec.task}; choose one of {', '.join(known)}"
+            f"train.select={spec.train.select} is not measured with task={spec.task} and head.kind={spec.head.kind}; "
+            f"choose one of {', '.join(known)}"
         )
 
 

@@ -15,18 +15,12 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from weft.compatibility_kinds import TARGETS, metrics_of
 from weft.core.errors import UserError, did_you_mean
+from weft.implied import with_implied
 from weft.spec import Spec
 
 Layer = dict[str, Any]
 LENGTHS = ("budget_seconds", "steps", "epochs")  # of training
-LABELS = {"target.kind": "label", "head.kind": "label", "decoder.kind": "none"}
-IMPLIED: dict[tuple[str, str], dict[str, Any]] = {  # what a setting means for others of its layer
-    ("head.kind", "ctc"): {"objective.kind": "ctc", "decoder.kind": "none"},
-    ("task", "classify"): LABELS,
-    ("task", "classify-tokens"): LABELS,
-}
 RENAMED = {  # settings of earlier versions, which run folders and settings files may still hold
     "data.invented": "data.augmented",
     "data.frequency": "data.repeat_power",
@@ -197,36 +191,12 @@ def implied_kind(side: str, layer: Mapping[str, Any]) -> str | None:
 
 def _with_kinds(layer: Layer, below: Layer) -> Layer:
     """Fill in `kind` where a layer's keys imply it and no layer below sets it; a task, CTC and labels imply more."""
-    for (cause, value), implied in IMPLIED.items():
-        if _value_at(layer, cause) == value:
-            layer = _with_defaults(layer, implied)
-    task = str(layer.get("task"))
-    metrics = metrics_of(task) if task in TARGETS else []
-    if metrics and layer["task"] != "transduce" and _value_at(below, "train.select") is None:
-        layer = _with_defaults(layer, {"train.select": metrics[0]})
+    layer = with_implied(layer, below)
     for side in ("encoder", "decoder"):
         part, before = layer.get(side), below.get(side)
         known = isinstance(before, dict) and "kind" in before
         if isinstance(part, dict) and "kind" not in part and not known:
             part["kind"] = implied_kind(side, layer) or "recurrent"
-    return layer
-
-
-def _value_at(tree: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a dotted key, or None."""
-    value: Any = tree
-    for name in key.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
-def _with_defaults(layer: Layer, defaults: Mapping[str, Any]) -> Layer:
-    """Return the layer with values for dotted keys of two parts that it does not set."""
-    for key, value in defaults.items():
-        branch, leaf = key.split(".")
-        part = layer.get(branch, {})
-        if isinstance(part, dict):
-            layer = {**layer, branch: {leaf: value, **part}}
     return layer
 
 

@@ -256,15 +256,17 @@ class Pool(Part):
 
 
 class Head(Part):
-    kind: Literal["tokens", "copy", "ctc", "label"] = "tokens"
-    """What is predicted: target tokens, tokens or copies of source tokens, a token or blank per position, or labels."""
+    kind: Literal["tokens", "copy", "ctc", "label", "numbers"] = "tokens"
+    """What is predicted: tokens, tokens or copies of source tokens, a token or blank per position, labels, numbers."""
     tied: bool = True
     """Use the target embeddings as the output matrix."""
 
 
 class Objective(Part):
-    kind: Literal["cross-entropy", "ctc"] = "cross-entropy"
-    """The loss: cross-entropy per token, or CTC over all alignments of the target with the source positions."""
+    kind: Literal["cross-entropy", "ctc", "squared", "gaussian", "mixture"] = "cross-entropy"
+    """The loss: cross-entropy per token, CTC over alignments, or of numbers squared error or −log p of Gaussians."""
+    components: Annotated[int, Field(ge=1, le=100)] = 5
+    """The number of Gaussians in a mixture."""
     smoothing: Share = 0.1
     """Label smoothing: the probability that is spread over all tokens."""
     class_power: Annotated[float, Field(ge=0, le=2)] = 0.0

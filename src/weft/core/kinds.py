@@ -279,6 +279,18 @@ class Reader(Protocol):
         ...
 
 
+class ContextReader(Protocol):
+    """How a model reads a further column."""
+
+    def extend(self, memory: Memory, context: Column) -> Memory:
+        """Return the memory with what is attended to of the context."""
+        ...
+
+    def steps(self, context: Column) -> Tensor | None:
+        """Return a vector for each step of the target (B, T, D), if it is read step by step."""
+        ...
+
+
 class Encoder(Protocol):
     width: int
 
@@ -295,7 +307,9 @@ class Decoder(Protocol[S]):
 
     width: int
 
-    def start(self, memory: Memory) -> S: ...
+    def start(self, memory: Memory, beside: Tensor | None = None) -> S:
+        """Begin to write; `beside` (B, T, D) has a further vector for each step, where there is a context of steps."""
+        ...
 
     def step(self, x: Tensor, state: S) -> tuple[Tensor, S]:
         """Read one vector (N, D); return the output (N, D) and the state after it."""

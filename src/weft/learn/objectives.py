@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.nn.functional import cross_entropy, ctc_loss
 
 from weft.core import native
 from weft.core.emissions import Choice
-from weft.core.kinds import Batch, Loss
+from weft.core.kinds import Batch, Emission, Loss, Objective
 from weft.core.masks import real_first, reorder
 from weft.core.pair import PAD
 
@@ -108,4 +109,23 @@ def class_weights(counts: Tensor, power: float) -> Tensor:
     return torch.where(seen, weights / mean, 1.0).float()
 
 
-OBJECTIVES: dict[str, type[CrossEntropy] | type[Ctc]] = {"cross-entropy": CrossEntropy, "ctc": Ctc}
+@dataclass(frozen=True)
+class Likelihood:
+    """What an emission itself says of the wanted values, summed over real steps: squared error or −log p."""
+
+    def __call__(self, emission: Emission, batch: Batch) -> Loss:
+        return Loss(emission.nll(batch.wanted).sum(), batch.wanted.mask.sum())
+
+
+def likelihood(smoothing: float = 0.0) -> Likelihood:
+    """Return the objective of numbers, which have no labels to smooth."""
+    return Likelihood()
+
+
+OBJECTIVES: dict[str, Callable[..., Objective]] = {
+    "cross-entropy": CrossEntropy,
+    "ctc": Ctc,
+    "squared": likelihood,
+    "gaussian": likelihood,
+    "mixture": likelihood,
+}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from weft.core import native
 from weft.core.emissions import Choice
-from weft.core.kinds import Batch, Column, Decoder, Emission, Encoder, Head, Memory, Reader, S
+from weft.core.kinds import Batch, Column, ContextReader, Decoder, Emission, Encoder, Head, Memory, Reader, S
 from weft.core.lines import Lines
 from weft.core.masks import reverse_real
 from weft.core.pair import START
@@ -40,6 +40,11 @@ class Model(nn.Module):
     source_reader: Reader
     encoder: Encoder
     head: Head
+    context_reader: ContextReader | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.context_reader = None
 
     def forward(self, batch: Batch) -> Emission:
         return self.head(*self.decode(batch))
@@ -48,11 +53,14 @@ class Model(nn.Module):
         """Run everything but the head; return outputs (B, T, D) and the memory."""
         raise NotImplementedError
 
-    def encode(self, source: Column) -> Memory:
-        """Return what the encoder reads of the source."""
+    def encode(self, source: Column, context: Column | None = None) -> Memory:
+        """Return what the encoder reads of the source, and what is attended to of the context, if there is one."""
         self.source_reader.begin()
         values = reverse_real(source.values, source.mask) if self.encoder.reverse else source.values
-        return replace(self.encoder(self.source_reader(values), source.mask), source=source.values)
+        memory = replace(self.encoder(self.source_reader(values), source.mask), source=source.values)
+        if self.context_reader is None or context is None:
+            return memory
+        return self.context_reader.extend(memory, context)
 
     @property
     def parameter_count(self) -> int:
@@ -74,24 +82,27 @@ class Seq2Seq(Model, Generic[S]):
         decoder: Decoder[S],
         head: Head,
         prompted: bool = False,
+        context_reader: ContextReader | None = None,
     ) -> None:
         super().__init__()
         self.source_reader, self.encoder, self.bridge = source_reader, encoder, bridge
         self.target_reader, self.decoder, self.head, self.prompted = target_reader, decoder, head, prompted
+        self.context_reader = context_reader
 
     def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
         given = batch.given.values
         if self.prompted:
             given = torch.cat([batch.source.values[:, :1], given[:, 1:]], dim=1)
-        memory = self.read(batch.source)
-        state = self._start(memory)
+        memory = self.read(batch.source, batch.context)
+        state = self._start(memory, batch.context)
         return self.decoder.unroll(self.target_reader(given, state.place), state), memory
 
     def begin(self, source: Column, context: Column | None = None) -> SearchState[S]:
-        memory = self.read(source)
+        memory = self.read(source, context)
         prompt = source.values[:, 0] if self.prompted else None
         lines = Lines(source.size)
-        return SearchState(self._start(memory), lines, memory if self.head.sees_source else None, prompt)
+        state = self._start(memory, context)
+        return SearchState(state, lines, memory if self.head.sees_source else None, prompt)
 
     def advance(self, y: Tensor, search: SearchState[S]) -> tuple[Tensor, SearchState[S]]:
         out, search = self._step(y, search)
@@ -113,15 +124,17 @@ class Seq2Seq(Model, Generic[S]):
         out, state = self.decoder.step(x, search.state)
         return out[:, None], replace(search, state=state)
 
-    def _start(self, memory: Memory) -> S:
+    def _start(self, memory: Memory, context: Column | None) -> S:
         self.target_reader.begin()
-        return self.decoder.start(memory)
+        if self.context_reader is None or context is None:
+            return self.decoder.start(memory)
+        return self.decoder.start(memory, self.context_reader.steps(context))
 
-    def read(self, source: Column) -> Memory:
+    def read(self, source: Column, context: Column | None = None) -> Memory:
         """Return what encoder and bridge hand to the decoder."""
         if self.prompted:
             source = Column(source.values[:, 1:], source.mask[:, 1:])
-        memory: Memory = self.bridge(self.encode(source))
+        memory: Memory = self.bridge(self.encode(source, context))
         return memory
 
 
@@ -156,33 +169,38 @@ class Aligned(Model):
 class Classifier(Model):
     """An encoder, a pooled summary of what it read, and one label for it."""
 
-    def __init__(self, source_reader: Reader, encoder: Encoder, pool: nn.Module, head: Head) -> None:
+    def __init__(
+        self,
+        source_reader: Reader,
+        encoder: Encoder,
+        pool: nn.Module,
+        head: Head,
+        context_reader: ContextReader | None = None,
+    ) -> None:
         super().__init__()
         self.source_reader, self.encoder, self.pool, self.head = source_reader, encoder, pool, head
+        self.context_reader = context_reader
 
     def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
-        memory = self.encode(batch.source)
+        memory = self.encode(batch.source, batch.context)
         return self.pool(memory)[:, None], memory  # (B, 1, D)
 
     def label(self, source: Column, context: Column | None = None) -> Emission:
-        memory = self.encode(source)
+        memory = self.encode(source, context)
         return self.head(self.pool(memory)[:, None], memory)
 
 
 class Tagger(Model):
-    """An encoder and a label for each token that it reads.
+    """An encoder and a label for each position that it reads; where END is read, nothing is wanted."""
 
-    `ends` is how many positions at the end of each row have no label: one where END follows the tokens.
-    """
-
-    def __init__(self, source_reader: Reader, encoder: Encoder, head: Head, ends: int) -> None:
+    def __init__(self, source_reader: Reader, encoder: Encoder, head: Head) -> None:
         super().__init__()
-        self.source_reader, self.encoder, self.head, self.ends = source_reader, encoder, head, ends
+        self.source_reader, self.encoder, self.head = source_reader, encoder, head
 
     def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
         memory = self.encode(batch.source)
-        return memory.states[:, : memory.states.shape[1] - self.ends], memory  # (B, T, D)
+        return memory.states, memory  # (B, S, D)
 
     def label(self, source: Column, context: Column | None = None) -> Emission:
         memory = self.encode(source)
-        return self.head(memory.states[:, : memory.states.shape[1] - self.ends], memory)
+        return self.head(memory.states, memory)

@@ -2,7 +2,8 @@
 
 The query of the context cₜ is sₜ (after the step, Luong 2015) or sₜ₋₁ (before it, Bahdanau 2015). A fed context is an
 input of the next step, or of this one where it is known already. The summary is an input when the bridge gives it at
-every step. Without a fed context all states are unrolled first, and attention runs over all of them at once.
+every step, and so is the value of a context column that is read step by step. Without a fed context all states are
+unrolled first, and attention runs over all of them at once.
 """
 
 # B batch · S source length · T target length · E embedding width · D width · C context width
@@ -33,6 +34,7 @@ class RecurrentState:
     summary: Tensor | None  # (B, D), only when given at every step
     top: Tensor | None  # (B, D), the output of the stack at the step before, only when it is the query
     attended: Tensor | None  # (B, H, S), the attention weights of the step before, only for location-aware attention
+    beside: Tensor | None = None  # (B, T, E), of a column that is read step by step
     place: int = 0
 
     def select(self, rows: Tensor) -> RecurrentState:
@@ -43,6 +45,7 @@ class RecurrentState:
             None if self.summary is None else self.summary[rows],
             None if self.top is None else self.top[rows],
             None if self.attended is None else self.attended[rows],
+            None if self.beside is None else self.beside[rows],
             self.place,
         )
 
@@ -95,7 +98,7 @@ class RecurrentDecoder(nn.Module):
         self.attention, self.join = attention, join
         self.feed, self.before = looking.feed and attention is not None, looking.before and attention is not None
 
-    def start(self, memory: Memory) -> RecurrentState:
+    def start(self, memory: Memory, beside: Tensor | None = None) -> RecurrentState:
         begin_all(self)
         rows, fed_next = memory.states.shape[0], self.feed and not self.before
         layers = self.stack.start(rows, memory.final)
@@ -107,6 +110,7 @@ class RecurrentDecoder(nn.Module):
             summary=memory.final[-1] if self.every else None,
             top=layers[-1][0] if self.before else None,
             attended=None if self.attention is None or source is None else self.attention.first(source),
+            beside=beside,
         )
 
     @property
@@ -115,11 +119,11 @@ class RecurrentDecoder(nn.Module):
         return self.attention.width
 
     def step(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        h, context, after = self._step(self._with_summary(x[:, None], state)[:, 0], state)
+        h, context, after = self._step(self._with_more(x[:, None], state)[:, 0], state)
         return self._joined(h[:, None], context)[:, 0], after
 
     def unroll(self, x: Tensor, state: RecurrentState) -> Tensor:
-        x = self._with_summary(x, state)  # (B, T, I)
+        x = self._with_more(x, state)  # (B, T, I)
         return self._joined(*(self._fed(x, state) if self.feed else self._all_at_once(x, state)))
 
     def _all_at_once(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
@@ -157,8 +161,10 @@ class RecurrentDecoder(nn.Module):
             replace(state, layers=layers, context=next_context, top=top, attended=attended, place=state.place + 1),
         )
 
-    def _with_summary(self, x: Tensor, state: RecurrentState) -> Tensor:
-        """Append the summary to the vectors (B, T, E) if the bridge gives it at every step."""
+    def _with_more(self, x: Tensor, state: RecurrentState) -> Tensor:
+        """Append the steps of a context column, and the summary if the bridge gives it at every step, to (B, T, E)."""
+        if state.beside is not None:
+            x = torch.cat([x, state.beside[:, state.place : state.place + x.shape[1]]], dim=-1)
         if state.summary is None:
             return x
         return torch.cat([x, state.summary[:, None].expand(-1, x.shape[1], -1)], dim=-1)

@@ -34,6 +34,7 @@ class TransformerState:
     lines: Lines
     written: Cache
     stored: Tensor | None = None  # (B,) the index of each line in `source` and `mask`; None: in order
+    beside: Tensor | None = None  # (N, T, D), of a column that is read step by step
 
     @property
     def place(self) -> int:
@@ -43,7 +44,8 @@ class TransformerState:
         (lines, kept), stored = self.lines.select(rows), self.stored
         if kept is not None:
             stored = kept if stored is None else stored[kept]
-        return replace(self, lines=lines, written=self.written.select(rows), stored=stored)
+        beside = None if self.beside is None else self.beside[rows]
+        return replace(self, lines=lines, written=self.written.select(rows), stored=stored, beside=beside)
 
     def compacted(self) -> TransformerState:
         """Return the state with every line and hypothesis at its own index."""
@@ -51,7 +53,13 @@ class TransformerState:
         if self.stored is None:
             return replace(self, written=written)
         source = tuple((keys[self.stored], values[self.stored]) for keys, values in self.source)
-        return TransformerState(source, self.mask[self.stored], self.lines, written)
+        return TransformerState(source, self.mask[self.stored], self.lines, written, None, self.beside)
+
+    def with_beside(self, x: Tensor) -> Tensor:
+        """Add the steps of a context column to the vectors (N, T, D) of as many positions."""
+        if self.beside is None:
+            return x
+        return x + self.beside[:, self.place : self.place + x.shape[1]]
 
 
 @dataclass(frozen=True)
@@ -98,14 +106,16 @@ class TransformerDecoder(nn.Module):
     def heads(self) -> int:
         return self._blocks()[0].own.heads
 
-    def start(self, memory: Memory) -> TransformerState:
+    def start(self, memory: Memory, beside: Tensor | None = None) -> TransformerState:
         blocks, lines = self._blocks(), Lines(memory.states.shape[0])
         source = _of_source(memory.states, [block.cross for block in blocks])
         written = Cache.start(lines.count, len(blocks), self.heads, source[0][0])
-        return TransformerState(source, memory.mask[:, None, None], lines, written)
+        return TransformerState(source, memory.mask[:, None, None], lines, written, beside=beside)
 
     def step(self, x: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         packed = self.packed
+        if state.beside is not None:
+            x = state.with_beside(x[:, None])[:, 0]
         if packed is not None and native.is_plain(state.written.buffer) and not tracing():
             written = state.written.extended(1)
             return self._compiled_step(*packed, x, state, written), replace(state, written=written)
@@ -114,7 +124,7 @@ class TransformerDecoder(nn.Module):
         return self._advance(x[:, None], state, None, written)[:, 0], replace(state, written=written)
 
     def unroll(self, x: Tensor, state: TransformerState) -> Tensor:
-        state = state.compacted()
+        state, x = state.compacted(), state.with_beside(x)
         written = state.written.extended(x.shape[1]) if state.place else None
         return self._advance(x, state, causal(x.shape[1], state.place, x.device), written)
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from torch import nn
 
-from weft.core.shapes import Shape, Symbols
+from weft.core.shapes import Nothing, Shape, Symbols, Vectors
 from weft.nn import pools
+from weft.nn.assemble.heads import HEADS, Output
 from weft.nn.attention import BACKWARDS, ONWARDS, Attention, Project, identity, linear, mlp
 from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
 from weft.nn.cells import Elman, ElmanSigmoid, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
+from weft.nn.context import AttendedContext, StepContext
 from weft.nn.decoders.recurrent import AttentionUse, RecurrentDecoder
 from weft.nn.decoders.recurrent import Concat as ConcatJoin
 from weft.nn.decoders.recurrent import Gate as GateJoin
 from weft.nn.decoders.transformer import DecoderBlock, TransformerDecoder
+from weft.nn.dropout import Dropout
 from weft.nn.encoders import EncoderBlock, NoEncoder, RecurrentEncoder, TransformerEncoder
-from weft.nn.heads import Copy, Ctc, Label, Tokens
+from weft.nn.heads import Label, Tokens
 from weft.nn.lstm import Lstm, LstmB, LstmF, LstmI, LstmO
 from weft.nn.model import Aligned, Classifier, Seq2Seq, Tagger
 from weft.nn.multihead import MultiHead
+from weft.nn.number_heads import NumberHead
 from weft.nn.positions import (
     Alibi,
     Bucketed,
@@ -31,6 +36,7 @@ from weft.nn.positions import (
     Sinusoid,
     SinusoidConcat,
 )
+from weft.nn.readers.frames import FrameReader
 from weft.nn.readers.tokens import TokenReader
 from weft.nn.readers.tokens import table as embedding_table
 from weft.nn.scores import Additive, Bilinear, Concat, Cosine, Dot, Rbf, Scaled, Score
@@ -87,10 +93,10 @@ POSITIONS: dict[str, type[NoPositions]] = {
 }
 BRIDGES: dict[str, type[Bridge]] = {"zeros": Zeros, "last": Last, "mean": Mean, "projected": Projected}
 POOLS: dict[str, type[pools.Pool]] = {"last": pools.Last, "mean": pools.Mean, "query": pools.Query}
-TOKEN_HEADS: dict[str, type[Tokens]] = {"tokens": Tokens, "copy": Copy, "ctc": Ctc}
-HEADS: dict[str, type[Tokens] | type[Label]] = {**TOKEN_HEADS, "label": Label}
+AnyReader = TokenReader | FrameReader
 AnyEncoder = RecurrentEncoder | TransformerEncoder | NoEncoder
 AnyModel = Seq2Seq[Any] | Aligned | Classifier | Tagger
+MakeReader = Callable[[int, NoPositions, Dropout, float], AnyReader]
 
 
 def assemble(
@@ -100,59 +106,77 @@ def assemble(
 
     `copies` says which target token each source token is, for heads that copy; without it they are the same.
     """
-    assert isinstance(source, Symbols)
-    assert isinstance(target, Symbols)
-    assert context is None
-    if spec.task != "transduce":
-        return _labeller(spec, source, target)
-    of_target = embedding_table(target.count, spec.embed.width)
-    of_source = of_target if spec.embed.shared else embedding_table(source.count, spec.embed.width)
-    source_reader, encoder = _encoder(spec, of_source)
-    written = None if isinstance(spec.decoder, NoDecoder) else _decoder(spec, of_target)
+    context = None if isinstance(context, Nothing) else context
+    has_decoder = not isinstance(spec.decoder, NoDecoder)
+    of_target = _table(spec, target) if spec.head.kind != "label" else None
+    of_source = of_target if spec.embed.shared else _table(spec, source)
+    source_reader, encoder = _encoder(spec, _reading(source, of_source))
+    by_step = context is not None and spec.context.use == "step"
+    written = _decoder(spec, _reading(target, of_target, starts=True), by_step) if has_decoder else None
+    known = copies if copies is not None else range(source.count if isinstance(source, Symbols) else 0)
     width = encoder.width if written is None else written[1].width
-    known = range(source.count) if copies is None else copies
-    turned = spec.head.tied and spec.decoder.kind == "transformer"
-    head = TOKEN_HEADS[spec.head.kind](width, encoder.width, of_target, spec.head.tied, turned, known)
+    head = HEADS[spec.head.kind](Output(spec, target, width, encoder.width, of_target, known))
     if written is None:
-        return Aligned(source_reader, encoder, head)
+        return _without_decoder(spec, source_reader, encoder, head, context)
     prompted = spec.data.tag is not None and spec.data.tag_at == "decoder"
-    return Seq2Seq(source_reader, encoder, _bridge(spec), *written, head, prompted)
+    bridge, parts = _bridge(spec), (*written, head, prompted)
+    return Seq2Seq(source_reader, encoder, bridge, *parts, _context(spec, context) if context is not None else None)
 
 
-def _labeller(spec: Spec, source: Symbols, target: Symbols) -> Classifier | Tagger:
-    """Build a model without a decoder: one label for the source, or one for each of its tokens."""
-    reader, encoder = _encoder(spec, embedding_table(source.count, spec.embed.width))
-    head = Label(encoder.width, target.count)
+def _without_decoder(
+    spec: Spec, reader: AnyReader, encoder: AnyEncoder, head: Tokens | Label | NumberHead, context: Shape | None
+) -> Aligned | Classifier | Tagger:
+    """Build a model that predicts tokens or blanks, or labels, from what the encoder reads."""
+    if not isinstance(head, Label):
+        return Aligned(reader, encoder, head)
     if spec.task == "classify-tokens":
-        return Tagger(reader, encoder, head, ends=1)
-    return Classifier(reader, encoder, POOLS[spec.pool.kind](encoder.width), head)
+        return Tagger(reader, encoder, head)
+    pool = POOLS[spec.pool.kind](encoder.width)
+    return Classifier(reader, encoder, pool, head, _context(spec, context) if context is not None else None)
 
 
-def _encoder(spec: Spec, table: nn.Embedding) -> tuple[TokenReader, AnyEncoder]:
+def _table(spec: Spec, shape: Shape) -> nn.Embedding | None:
+    return embedding_table(shape.count, spec.embed.width) if isinstance(shape, Symbols) else None
+
+
+def _reading(shape: Shape, table: nn.Embedding | None, starts: bool = False) -> MakeReader:
+    """Return what makes a reader of such values; that of a decoder `starts` with zeros where it reads numbers."""
+    if isinstance(shape, Vectors):
+        return partial(FrameReader, shape.width, starts=starts)
+    assert table is not None, "symbols have a table of embeddings"
+    return partial(TokenReader, table)
+
+
+def _context(spec: Spec, shape: Shape) -> StepContext | AttendedContext:
+    make = _reading(shape, _table(spec, shape))
+    if spec.context.use == "step":
+        assert not isinstance(spec.decoder, NoDecoder)
+        width = spec.decoder.width if isinstance(spec.decoder, TransformerDecoderSpec) else spec.embed.width
+        return StepContext(make(width, NoPositions(), LayerOptions(spec.train.dropout).make_dropout(), 0.0))
+    return AttendedContext(*_encoder(spec, make))
+
+
+def _encoder(spec: Spec, make: MakeReader) -> tuple[AnyReader, AnyEncoder]:
     if isinstance(spec.encoder, RecurrentEncoderSpec):
-        return _recurrent_encoder(spec, spec.encoder, table)
+        return _recurrent_encoder(spec, spec.encoder, make)
     if isinstance(spec.encoder, TransformerEncoderSpec):
-        return _transformer_encoder(spec, spec.encoder, table)
+        return _transformer_encoder(spec, spec.encoder, make)
     width, options = spec.encoder.width, LayerOptions(spec.train.dropout)
-    return _plain_reader(spec, width, table, options), NoEncoder(width)
+    return _plain_reader(spec, width, make, options), NoEncoder(width)
 
 
 def _layer_options(spec: Spec, part: RecurrentEncoderSpec | RecurrentDecoderSpec) -> LayerOptions:
     return LayerOptions(spec.train.dropout, part.variational, part.residual, part.layer_norm)
 
 
-def _plain_reader(
-    spec: Spec, width: int, table: nn.Embedding, options: LayerOptions, noise: float = 0.0
-) -> TokenReader:
+def _plain_reader(spec: Spec, width: int, make: MakeReader, options: LayerOptions, noise: float = 0.0) -> AnyReader:
     """Build a reader for parts without self-attention; schemes that act within it have no effect on them."""
     scheme = POSITIONS[spec.embed.positions]
     positions = NoPositions() if scheme.in_attention else scheme(width)
-    return TokenReader(table, width, positions, options.make_dropout(), noise)
+    return make(width, positions, options.make_dropout(), noise)
 
 
-def _recurrent_encoder(
-    spec: Spec, part: RecurrentEncoderSpec, table: nn.Embedding
-) -> tuple[TokenReader, RecurrentEncoder]:
+def _recurrent_encoder(spec: Spec, part: RecurrentEncoderSpec, make: MakeReader) -> tuple[AnyReader, RecurrentEncoder]:
     both, options = part.directions == "both", _layer_options(spec, part)
     width = part.width // 2 if both else part.width
 
@@ -161,17 +185,17 @@ def _recurrent_encoder(
         return [CELLS[part.cell](i, width) for i in inputs]
 
     layers = Reader(cells(), cells() if both else [], options)
-    reader = _plain_reader(spec, spec.embed.width, table, options)
+    reader = _plain_reader(spec, spec.embed.width, make, options)
     return reader, RecurrentEncoder(layers, part.width, part.reverse, options.make_dropout())
 
 
 def _transformer_reader(
-    spec: Spec, part: TransformerEncoderSpec | TransformerDecoderSpec, table: nn.Embedding
-) -> TokenReader:
+    spec: Spec, part: TransformerEncoderSpec | TransformerDecoderSpec, make: MakeReader
+) -> AnyReader:
     ahead = isinstance(part, TransformerEncoderSpec)  # only an encoder sees later positions
     positions = POSITIONS[spec.embed.positions](part.width, part.heads, ahead)
     noise = 0.0 if ahead else spec.feeding.noise
-    return TokenReader(table, part.width, positions, LayerOptions(spec.train.dropout).make_dropout(), noise)
+    return make(part.width, positions, LayerOptions(spec.train.dropout).make_dropout(), noise)
 
 
 def _heads(part: TransformerEncoderSpec | TransformerDecoderSpec, memory_width: int) -> MultiHead:
@@ -180,13 +204,13 @@ def _heads(part: TransformerEncoderSpec | TransformerDecoderSpec, memory_width: 
 
 
 def _transformer_encoder(
-    spec: Spec, part: TransformerEncoderSpec, table: nn.Embedding
-) -> tuple[TokenReader, TransformerEncoder]:
+    spec: Spec, part: TransformerEncoderSpec, make: MakeReader
+) -> tuple[AnyReader, TransformerEncoder]:
     blocks = [
         EncoderBlock(_heads(part, part.width), part.width, part.inner, part.norm, spec.train.dropout)
         for _ in range(part.layers)
     ]
-    reader = _transformer_reader(spec, part, table)
+    reader = _transformer_reader(spec, part, make)
     return reader, TransformerEncoder(reader.positions, blocks, part.width, part.norm)
 
 
@@ -198,11 +222,12 @@ def _bridge(spec: Spec) -> Bridge:
     return bridge(spec.encoder.width, spec.decoder.width, spec.decoder.layers)
 
 
-def _decoder(spec: Spec, table: nn.Embedding) -> tuple[TokenReader, RecurrentDecoder | TransformerDecoder]:
+def _decoder(spec: Spec, make: MakeReader, by_step: bool) -> tuple[AnyReader, RecurrentDecoder | TransformerDecoder]:
+    """Build the reader of the target and the decoder; `by_step`: it reads a context step by step."""
     assert not isinstance(spec.decoder, NoDecoder)
     if isinstance(spec.decoder, RecurrentDecoderSpec):
-        return _recurrent_decoder(spec, spec.decoder, table)
-    return _transformer_decoder(spec, spec.decoder, table)
+        return _recurrent_decoder(spec, spec.decoder, make, by_step)
+    return _transformer_decoder(spec, spec.decoder, make)
 
 
 def _attention(part: RecurrentDecoderSpec, memory_width: int) -> Attention | None:
@@ -215,14 +240,15 @@ def _attention(part: RecurrentDecoderSpec, memory_width: int) -> Attention | Non
 
 
 def _recurrent_decoder(
-    spec: Spec, part: RecurrentDecoderSpec, table: nn.Embedding
-) -> tuple[TokenReader, RecurrentDecoder]:
+    spec: Spec, part: RecurrentDecoderSpec, make: MakeReader, by_step: bool
+) -> tuple[AnyReader, RecurrentDecoder]:
     look, options = part.attention, _layer_options(spec, part)
     every = spec.bridge.give == "every"
     attention = _attention(part, spec.encoder.width)
     fed = attention.width if attention is not None and look.feed else 0
-    inputs = [spec.embed.width + (part.width if every else 0) + fed] + [part.width] * (part.layers - 1)
-    reader = _plain_reader(spec, spec.embed.width, table, options, spec.feeding.noise)
+    read = spec.embed.width * (2 if by_step else 1)
+    inputs = [read + (part.width if every else 0) + fed] + [part.width] * (part.layers - 1)
+    reader = _plain_reader(spec, spec.embed.width, make, options, spec.feeding.noise)
     return reader, RecurrentDecoder(
         stack=Stack([CELLS[part.cell](i, part.width) for i in inputs], options),
         width=part.width,
@@ -235,8 +261,8 @@ def _recurrent_decoder(
 
 
 def _transformer_decoder(
-    spec: Spec, part: TransformerDecoderSpec, table: nn.Embedding
-) -> tuple[TokenReader, TransformerDecoder]:
+    spec: Spec, part: TransformerDecoderSpec, make: MakeReader
+) -> tuple[AnyReader, TransformerDecoder]:
     memory = spec.encoder.width
     blocks = [
         DecoderBlock(
@@ -244,5 +270,5 @@ def _transformer_decoder(
         )
         for _ in range(part.layers)
     ]
-    reader = _transformer_reader(spec, part, table)
+    reader = _transformer_reader(spec, part, make)
     return reader, TransformerDecoder(reader.positions, blocks, part.width, part.norm)

@@ -1,0 +1,48 @@
+"""What a setting implies for others: a task, CTC or a kind of column fixes heads, objectives and decoders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.compatibility_kinds import DENSITIES, TARGETS, metrics_of
+
+Layer = dict[str, Any]
+LABELS = {"target.kind": "label", "head.kind": "label", "decoder.kind": "none"}
+IMPLIED: dict[tuple[str, str], dict[str, Any]] = {  # what a setting means for others of its layer
+    ("head.kind", "ctc"): {"objective.kind": "ctc", "decoder.kind": "none"},
+    ("task", "classify"): LABELS,
+    ("task", "classify-tokens"): LABELS,
+    ("target.kind", "numbers"): {"head.kind": "numbers", "objective.kind": DENSITIES[0]},
+    ("context.kind", "text"): {"context.use": "attend"},
+}
+KEPT = {("objective.kind", kind) for kind in DENSITIES}  # what a layer below may have said already
+
+
+def with_implied(layer: Layer, below: Layer) -> Layer:
+    """Return a layer with what its settings imply for others that it does not set; `below` are earlier layers."""
+    for (cause, value), implied in IMPLIED.items():
+        if _value_at(layer, cause) == value:
+            layer = _with_defaults(layer, {k: v for k, v in implied.items() if (k, _value_at(below, k)) not in KEPT})
+    task, target = (str(_value_at(layer, key)) for key in ("task", "target.kind"))
+    if (task in TARGETS or target == "numbers") and _value_at(below, "train.select") is None:
+        layer = _with_defaults(layer, {"train.select": metrics_of(task, target)[0]})
+    return layer
+
+
+def _value_at(tree: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key, or None."""
+    value: Any = tree
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _with_defaults(layer: Layer, defaults: Mapping[str, Any]) -> Layer:
+    """Return the layer with values for dotted keys of two parts that it does not set."""
+    for key, value in defaults.items():
+        branch, leaf = key.split(".")
+        part = layer.get(branch, {})
+        if isinstance(part, dict):
+            layer = {**layer, branch: {leaf: value, **part}}
+    return layer

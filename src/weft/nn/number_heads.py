@@ -1,0 +1,71 @@
+"""From the decoder's states to the numbers of the next step."""
+
+# B batch · T length · D width · F features · M components
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from weft.core.densities import Mixture, Point
+from weft.core.kinds import Memory
+
+LEAST_SCALE = 1e-3  # of a Gaussian, where the data have a scale of about 1
+
+
+class NumberHead(nn.Module):
+    """W o + b, split into what a kind of emission needs, and the logit of stopping where that is learned."""
+
+    sees_source = False
+
+    def __init__(self, width: int, features: int, sizes: list[int], stop: bool) -> None:
+        super().__init__()
+        self.features, self.sizes = features, [*sizes, 1] if stop else sizes
+        self.symbols = sum(self.sizes)
+        self.out = nn.Linear(width, self.symbols)
+        self.has_stop = stop
+
+    def parts(self, out: Tensor) -> tuple[list[Tensor], Tensor | None]:
+        """Return each part (B, T, size), and the logits of stopping (B, T)."""
+        parts = list(self.out(out).split(self.sizes, dim=-1))
+        stop = parts.pop()[..., 0] if self.has_stop else None
+        return parts, stop
+
+
+class PointHead(NumberHead):
+    """One value for each feature, to be learned by squared error."""
+
+    def __init__(self, width: int, features: int, components: int, stop: bool) -> None:
+        super().__init__(width, features, [features], stop)
+
+    def forward(self, out: Tensor, memory: Memory | None) -> Point:
+        (centre,), stop = self.parts(out)
+        return Point(centre, None, stop)
+
+
+class GaussianHead(NumberHead):
+    """A mean and a standard deviation for each feature; s = log(1 + exp(W o + b))."""
+
+    def __init__(self, width: int, features: int, components: int, stop: bool) -> None:
+        super().__init__(width, features, [features, features], stop)
+
+    def forward(self, out: Tensor, memory: Memory | None) -> Point:
+        (centre, raw), stop = self.parts(out)
+        return Point(centre, _scale(raw), stop)
+
+
+class MixtureHead(NumberHead):
+    """Weights, means and standard deviations of several Gaussians (Bishop 1994)."""
+
+    def __init__(self, width: int, features: int, components: int, stop: bool) -> None:
+        super().__init__(width, features, [components, components * features, components * features], stop)
+        self.components = components
+
+    def forward(self, out: Tensor, memory: Memory | None) -> Mixture:
+        (weights, centres, raw), stop = self.parts(out)
+        shape = (*weights.shape, self.features)
+        return Mixture(weights, centres.reshape(shape), _scale(raw).reshape(shape), stop)
+
+
+def _scale(raw: Tensor) -> Tensor:
+    return softplus(raw.float()) + LEAST_SCALE

@@ -1,0 +1,48 @@
+"""Numbers: from vectors of features to vectors of a model's width."""
+
+# B batch · T length · F features · D width handed on
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from weft.nn.dropout import Dropout
+from weft.nn.positions import NoPositions
+
+
+class FrameReader(nn.Module):
+    """W x + b at each position; then positions and dropout.
+
+    In training, Gaussian `noise` is added to the numbers. A decoder reads zeros before its first output; where it
+    `starts` so, a learned vector is added at position 0, which tells these zeros from others.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        width: int,
+        positions: NoPositions,
+        dropout: Dropout,
+        noise: float = 0.0,
+        starts: bool = False,
+    ) -> None:
+        super().__init__()
+        self.positions, self.width, self.noise = positions, width, noise
+        self.project = nn.Linear(features, width - positions.room)
+        self.first = nn.Parameter(torch.randn(width - positions.room) * width**-0.5) if starts else None
+        self.dropout = dropout
+
+    def begin(self) -> None:
+        """Begin a new sequence: a dropout mask that lasts over time is drawn anew."""
+        self.dropout.begin()
+
+    def forward(self, values: Tensor, start: int = 0) -> Tensor:
+        """Return the vectors (B, T, D) of numbers (B, T, F), the first of which is at position `start`."""
+        if self.noise and self.training:
+            values = values + self.noise * torch.randn_like(values)
+        x = self.project(values)
+        if self.first is not None and start == 0:
+            x = torch.cat([x[:, :1] + self.first, x[:, 1:]], dim=1)
+        out: Tensor = self.dropout(self.positions.add(x, start))
+        return out
