@@ -1,6 +1,6 @@
 """The formulas of DESIGN §6 a second time, in plain NumPy: one vector and one number at a time.
 
-A new line in a table of `nn/assemble.py` fails its tests until its formula is written down here.
+A new line in a table of `nn/assemble/` fails its tests until its formula is written down here.
 """
 
 # S keys · d width of a head

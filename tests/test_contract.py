@@ -1,4 +1,4 @@
-"""One contract over all variants, made from the tables in `nn/assemble.py`: a new line there is tested from then on."""
+"""One contract over all variants, made from the tables in `nn/assemble/`: a new line there is tested from then on."""
 
 # B batch · S source length · T target length · V symbols
 

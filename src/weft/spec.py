@@ -1,7 +1,7 @@
 """What a run is: a tree of typed, frozen, strict settings.
 
 The text under a field is its help, on the command line and in the documentation. The names of parts are checked here;
-`nn/assemble.py` turns each into a class, and a test holds the two lists together. How settings are put together from
+`nn/assemble/` turns each into a class, and a test holds the two lists together. How settings are put together from
 a file, `--set` and the autopilot is in `settings.py`; which of them go together, in `compatibility.py`.
 """
 
