@@ -151,7 +151,8 @@ class Run:
         """Predict the sources of the pairs, and return scores that compare the outputs with the targets."""
         if isinstance(pairs, str | Path):
             longest = self.spec.data.longest
-            pairs = list(read_pairs([str(pairs)], columns or self.columns, on_bad_line=on_bad_line, longest=longest))
+            columns, kinds = columns or self.columns, self.predictor.sides.kinds
+            pairs = list(read_pairs([str(pairs)], columns, on_bad_line=on_bad_line, longest=longest, kinds=kinds))
         listed = as_pairs(pairs)
         if not listed:
             raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
@@ -160,7 +161,9 @@ class Run:
         notes.see(listed)
         notes.tell()
         found = self.predictor.evaluate(listed, self.predictor.plan(self.search(search)), tick)
-        return replace(found, signatures=table_of().signatures([pair.targets for pair in listed]))
+        return replace(
+            found, signatures=table_of(self.predictor.sides.target_kind).signatures([pair.targets for pair in listed])
+        )
 
     def __repr__(self) -> str:
         return f"<weft run {self.path}: {self._headline()}>"
@@ -204,8 +207,10 @@ def train(
     seed: int | None = None,
     resume: bool = False,
     init: str | Path | None = None,
+    task: str | None = None,
     source: str | int | None = None,
     target: str | int | None = None,
+    context: str | int | None = None,
     features: str | int | None = None,
     tag: str | int | None = None,
     on_bad_line: Literal["stop", "skip"] | None = None,
@@ -218,8 +223,10 @@ def train(
     or as a list of what `--set` takes (`["decoder.cell=gru"]`). `budget` is a text such as "10m", or seconds. Progress
     goes to stderr; `reporter=weft.runs.report.Quiet()` prints nothing.
     """
-    files, valid_files, columns = given_data(pairs, valid, source, target, features, tag)
+    roles = {"source": source, "target": target, "context": context, "features": features, "tag": tag}
+    files, valid_files, columns = given_data(pairs, valid, roles)
     given = {
+        "task": task,
         **columns,
         "data.on_bad_line": on_bad_line,
         "train.budget_seconds": read_seconds(budget) if budget is not None else None,
@@ -243,14 +250,9 @@ def train(
 
 
 def given_data(
-    pairs: Any,
-    valid: Any,
-    source: str | int | None,
-    target: str | int | None,
-    features: str | int | None,
-    tag: str | int | None,
+    pairs: Any, valid: Any, roles: Mapping[str, str | int | None]
 ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str | int | None]]:
-    """The files of training and validation, and the settings of their columns.
+    """The files of training and validation, and the settings of their columns, which `roles` may name.
 
     A list of pairs is written to a file, which can be read again.
     """
@@ -260,13 +262,16 @@ def given_data(
         what = "the validation pairs are given as a list, but the training pairs as files"
         raise UserError(what, "valid", "give both as files, or both as lists of pairs")
     if listed:
-        tag = "tag" if any(pair.tag for pair in listed) else None
-        features = "features" if any(pair.features for pair in listed) else None
+        have = [role for role in ("tag", "features", "context") if any(_has(pair, role) for pair in listed)]
+        roles = {**roles, **{role: role if role in have else None for role in ("tag", "features", "context")}}
         files = (keep_given(listed),)
     if valid_listed:
         valid_files = (keep_given(valid_listed),)
-    columns = {"data.source": source, "data.target": target, "data.features": features, "data.tag": tag}
-    return files, valid_files, columns
+    return files, valid_files, {f"data.{role}": column for role, column in roles.items()}
+
+
+def _has(pair: Pair, role: str) -> bool:
+    return bool({"tag": pair.tag, "features": pair.features, "context": pair.context}[role])
 
 
 def flags_of(settings: Mapping[str, Any] | Sequence[str], given: Mapping[str, Any]) -> Layer:

@@ -27,6 +27,8 @@ def data(
     ] = None,
     features: Annotated[str | None, typer.Option(help="The features column.", metavar="COLUMN")] = None,
     tag: Annotated[str | None, typer.Option(help="The tag column.", metavar="COLUMN")] = None,
+    context: Annotated[str | None, typer.Option(help="The context column.", metavar="COLUMN")] = None,
+    task: Annotated[str | None, typer.Option(help="The task, as for weft train.", metavar="TASK")] = None,
 ) -> None:
     """Show what training would see: counts, lengths, characters, bad rows, choices, and five encoded examples.
 
@@ -36,17 +38,22 @@ def data(
     """
     from weft.data.pairs import Columns, spool_stdin
     from weft.data.prepare import Files, Prepared
+    from weft.runs.job import kinds_of
+    from weft.settings import compose
 
-    given = {"source": source, "target": target, "features": features, "tag": tag}
+    given = {"source": source, "target": target, "features": features, "tag": tag, "context": context}
     columns = Columns(**{role: column for role, text in given.items() if (column := common.column(text)) is not None})
+    asked = compose(("flag", {} if task is None else {"task": task})).spec
     with spool_stdin(pairs) as paths:
         # bad rows are what this command is for: they are listed, not stopped at, unless that is asked for
-        prepared = Prepared(Files(tuple(paths), tuple(valid or ()), columns, common.on_bad_line() or "skip"))
+        prepared = Prepared(
+            Files(tuple(paths), tuple(valid or ()), columns, common.on_bad_line() or "skip", kinds=kinds_of(asked))
+        )
         _rows(prepared.scan.report)
         _columns(prepared)
         _survey(prepared)
         _validation(prepared)
-        _choices(prepared)
+        _choices(prepared, {} if task is None else {"task": task})
 
 
 def _rows(report: Any) -> None:
@@ -76,15 +83,19 @@ def _columns(prepared: Any) -> None:
 def _survey(prepared: Any) -> None:
     """Say what the pairs are like, and what follows from it."""
     survey = prepared.survey
-    sides = [_numbers(survey.source), _numbers(survey.target)]
-    rows = [[name, *(side[name] for side in sides)] for name in sides[0]]
-    common.show(f"{_counted(survey.pairs, 'pair')} (lengths in characters)")
-    common.show(common.table(["", "source", "target"], rows))
+    roles = list(survey.kinds)
+    sides = [_described(survey, role) for role in roles]
+    names = dict.fromkeys(name for side in sides for name in side)
+    lengths = " (lengths in characters)" if "text" in survey.kinds.values() else ""
+    common.show(f"{_counted(survey.pairs, 'pair')}{lengths}")
+    heads = [role if survey.kinds[role] == "text" else f"{role}: {survey.kinds[role]}" for role in roles]
+    common.show(common.table(["", *heads], [[name, *(side.get(name, "") for side in sides)] for name in names]))
     for doubt in prepared.doubts:
         common.show(f"note: {doubt}")
     if survey.marks:
         common.show(f"tags and features: {len(survey.marks)}: {' '.join(survey.marks[:20])}")
-    common.show(*_sentences(survey))
+    if list(survey.kinds.values()) == ["text", "text"]:
+        common.show(*_sentences(survey))
 
 
 def _sentences(survey: Any) -> list[str]:
@@ -125,44 +136,50 @@ def _validation(prepared: Any) -> None:
             common.show(f"note: {note}")
 
 
-def _choices(prepared: Any) -> None:
+def _choices(prepared: Any, given: dict[str, Any]) -> None:
     """Show what the autopilot would choose, and some pairs as the model would see them."""
     from weft.choose import choose
     from weft.settings import compose
 
-    chosen = choose(prepared.survey, {})
+    chosen = choose(prepared.survey, given)
     table = common.table(["setting", "value", "because"], [list(reason) for reason in chosen.reasons], words=True)
     common.show(
         "choices for these data (the size and the number of models also depend on the time and the machine)", table
     )
     for note in chosen.notes:
         common.show(f"note: {note}")
-    _examples(prepared, compose(("autopilot", chosen.layer)).spec)
+    _examples(prepared, compose(("autopilot", chosen.layer), ("flag", given)).spec)
 
 
-def _numbers(side: Any) -> dict[str, str]:
-    """Return the numbers of one side of the survey, by name."""
-    return {
-        "mean length": f"{side.mean:.1f}",
-        "longest": f"{side.longest:,}",
-        "mean words": f"{side.mean_words:.1f}",
-        "distinct words": f"{side.distinct_words:,}",
-        "distinct characters": f"{len(side.characters):,}",
-        "most frequent": "".join(c for c in list(side.characters)[:24] if c.isprintable()),
-    }
+def _described(survey: Any, role: str) -> dict[str, str]:
+    """Return what is known of one column, by name."""
+    from dataclasses import asdict
+
+    from weft.data.sides.table import KINDS
+
+    texts = {"source": survey.source, "target": survey.target, "context": survey.context}
+    found = survey.columns[role] if role in survey.columns else asdict(texts[role])
+    return KINDS[survey.kinds[role]]().describe(found)
 
 
 def _examples(prepared: Any, spec: Any) -> None:
-    sides = [(side.tokens, side.size) for side in (spec.source, spec.target)]
-    source, target = prepared.tokenisers(sides[0], sides[1], spec.embed.shared, spec.data.tag_at, spec.data.unseen)
-    target = target.written(spec.backward)
-    counts = [f"{len(t):,} {name} tokens ({t.kind})" for name, t in (("source", source), ("target", target))]
-    common.show("; ".join(counts))
-    for pair in islice(prepared.training(), 5):
-        read, written = source.encode_sources([pair])[0], target.encode(pair.target)
-        common.show(
-            f"  {_first(source.show(read))}  →  {_first(target.show(written))}", f"    {_first(map(str, written))}"
+    """Show some pairs as the model would see them."""
+    from weft.data.text.tokens import Tokeniser
+    from weft.runs.ready import learn_sides
+
+    sides = learn_sides(prepared, spec)
+    texts = {role: side for role, side in sides.by_role.items() if isinstance(side, Tokeniser)}
+    common.show("; ".join(f"{len(t):,} {role} tokens ({t.kind})" for role, t in texts.items()))
+    pairs = list(islice(prepared.training(), 5))
+    rows = sides.encode(pairs)
+    for number, pair in enumerate(pairs):
+        encoded = {"source": rows.source[number], "target": rows.target[number]}
+        source, target = (
+            _first(texts[role].show(encoded[role])) if role in texts else _first(cell)
+            for role, cell in (("source", [pair.source]), ("target", [pair.target]))
         )
+        ids = [f"    {_first(map(str, encoded['target']))}"] if "target" in texts else []
+        common.show(f"  {source}  →  {target}", *ids)
 
 
 def _first(tokens: Iterable[str], most: int = 120) -> str:

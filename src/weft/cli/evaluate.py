@@ -33,6 +33,7 @@ def evaluate(
     target: Annotated[str | None, typer.Option(help="The target column.", metavar="COLUMN")] = None,
     features: Annotated[str | None, typer.Option(help="The features column.", metavar="COLUMN")] = None,
     tag: Annotated[str | None, typer.Option(help="The tag column.", metavar="COLUMN")] = None,
+    context: Annotated[str | None, typer.Option(help="The context column.", metavar="COLUMN")] = None,
     with_: Annotated[
         list[Path] | None, typer.Option("--with", help="Another run to combine with; can be repeated.", metavar="RUN2")
     ] = None,
@@ -48,8 +49,9 @@ def evaluate(
 ) -> None:
     """Measure how good a run is on pairs that it has not seen.
 
-    exact, cer, token_error_rate, bleu, chrf and accuracy are percentages. accuracy is the share of tokens that are
-    predicted correctly, given the correct tokens before them. loss is in nats per target token.
+    exact, cer, token_error_rate, bleu, chrf, accuracy, macro_f1 and span_f1 are percentages. For text, accuracy is the
+    share of tokens that are predicted correctly, given the correct tokens before them. ade, fde, mae and mse are in the
+    units of the data. loss is in nats per target token, label or step.
 
     [bold]Examples[/]
       weft evaluate my-run test.tsv
@@ -67,10 +69,11 @@ def evaluate(
     loaded, other = load(run, *(with_ or ())), None if against is None else load(against)
     memory.keep()
     runs = [loaded, *(Run(path) for path in with_ or ()), *([] if other is None else [other])]
-    given = [common.column(name) for name in (source, target, features, tag)]
+    given = [common.column(name) for name in (source, target, features, tag, context)]
     columns = Columns(*map(_first_given, zip(given, *(_fields(each.columns) for each in runs))))
     report, bad, longest = ReadReport(), common.on_bad_line() or "stop", loaded.spec.data.longest
-    rows = list(read_pairs([pairs], columns, on_bad_line=bad, longest=longest, report=report))
+    kinds, kind = loaded.predictor.sides.kinds, loaded.predictor.sides.target_kind
+    rows = list(read_pairs([pairs], columns, on_bad_line=bad, longest=longest, report=report, kinds=kinds))
     values = None if by is None else column_values(pairs, by, columns, rows, bad, longest)
     for note in report.notes:
         common.complain(note, label="note")
@@ -80,27 +83,28 @@ def evaluate(
         evaluation = loaded.evaluate(rows, search=search, tick=tick)
         second = None if other is None else other.evaluate(rows, search=search)
     result: dict[str, Any] = {**evaluation.metrics, "n": evaluation.n, "signatures": evaluation.signatures}
+    result |= {} if kind == "text" else {"target": kind}
     if report.skipped:
         result["skipped"] = report.skipped
     if second is not None:
-        result["against"] = _against(evaluation.outputs, second.outputs, rows)
+        result["against"] = _against(evaluation.outputs, second.outputs, rows, kind)
     if values is not None:
         result["by"] = scores_by_value(loaded, rows, evaluation.outputs, values)
     if lines is not None:
-        write_lines(lines, rows, evaluation.outputs, loaded.predictor.log_probs(rows))
+        write_lines(lines, rows, evaluation.outputs, loaded.predictor.log_probs(rows), kind)
     if as_json:
         _print_json(result)
     else:
         _show(str(run), result, str(against) if against is not None else "")
-        _show_by(result.get("by", {}), by)
+        _show_by(result.get("by", {}), by, kind)
 
 
 def _print_json(result: dict[str, Any]) -> None:
     """Print one object; scores stand under their earlier names too."""
     from weft.runs.log import finite
-    from weft.score.metrics import table_of
+    from weft.score.metrics import table_for
 
-    table = table_of()
+    table = table_for(result)
     result = table.with_aliases(result)
     if "against" in result:
         result["against"] = table.with_aliases(result["against"])
@@ -115,24 +119,24 @@ def _first_given(columns: Iterable[Any]) -> Any:
 
 
 def _fields(columns: Any) -> list[Any]:
-    return [columns.source, columns.target, columns.features, columns.tag]
+    return [columns.source, columns.target, columns.features, columns.tag, columns.context]
 
 
-def _against(first: list[str], second: list[str], rows: list[Any]) -> dict[str, Any]:
+def _against(first: list[str], second: list[str], rows: list[Any], target_kind: str) -> dict[str, Any]:
     from dataclasses import asdict
 
     from weft.score.metrics import table_of
     from weft.score.significance import paired_bootstrap
 
     references = [pair.targets for pair in rows]
-    return {m.name: asdict(paired_bootstrap(first, second, references, m)) for m in table_of().from_outputs}
+    return {m.name: asdict(paired_bootstrap(first, second, references, m)) for m in table_of(target_kind).from_outputs}
 
 
 def _show(name: str, result: dict[str, Any], other: str) -> None:
-    from weft.score.metrics import table_of
+    from weft.score.metrics import table_for
 
     if not other:
-        rows = [[metric.name, metric.show(value)] for metric, value in table_of().present(result)]
+        rows = [[metric.name, metric.show(value)] for metric, value in table_for(result).present(result)]
         common.show(f"{name}: {result['n']:,} pairs", common.table(["metric", "value"], rows))
     else:
         rows = []
@@ -146,12 +150,12 @@ def _show(name: str, result: dict[str, Any], other: str) -> None:
         common.show(f"{metric}: {signature}")
 
 
-def _show_by(scores: dict[str, Any], column: str | None) -> None:
+def _show_by(scores: dict[str, Any], column: str | None, target_kind: str) -> None:
     """Print a row of scores for each value of a column."""
     from weft.score.metrics import table_of
 
     if scores:
-        table = table_of()
+        table = table_of(target_kind)
         metrics = [metric for metric, _ in table.present(next(iter(scores.values())))]
         rows = [[value, f"{each['n']:,}", *(m.show(each[m.name]) for m in metrics)] for value, each in scores.items()]
         common.show(common.table([str(column), "pairs", *(metric.name for metric in metrics)], rows))

@@ -105,10 +105,10 @@ def predict(
             pass
     loaded = load(run, *(with_ or ()))
     memory.keep()
-    report = ReadReport()
+    report, longest = ReadReport(), loaded.spec.data.longest
     predictions = partial(
         loaded.predictions,
-        read_inputs(file, loaded.columns, longest=loaded.spec.data.longest, report=report),
+        read_inputs(file, loaded.columns, longest=longest, report=report, kinds=loaded.predictor.sides.kinds),
         search=changes,
         nbest=nbest,
         prefix=prefix,

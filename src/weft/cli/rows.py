@@ -25,11 +25,13 @@ def check_folder(path: Path) -> None:
         raise UserError(what, f"--lines {path}", "give the name of a file in a folder that exists")
 
 
-def write_lines(path: Path, pairs: Sequence[Pair], outputs: Sequence[str], log_probs: Sequence[float]) -> None:
+def write_lines(
+    path: Path, pairs: Sequence[Pair], outputs: Sequence[str], log_probs: Sequence[float], target_kind: str = "text"
+) -> None:
     """Write a row for each pair: JSON objects where the name ends in .jsonl, else a TSV with a header."""
     from weft.runs.log import finite
 
-    records = _records(pairs, outputs, log_probs)
+    records = _records(pairs, outputs, log_probs, target_kind)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         if path.suffix == ".jsonl":
             file.writelines(json.dumps(finite(record), ensure_ascii=False) + "\n" for record in records)
@@ -41,12 +43,12 @@ def write_lines(path: Path, pairs: Sequence[Pair], outputs: Sequence[str], log_p
 
 
 def _records(
-    pairs: Sequence[Pair], outputs: Sequence[str], log_probs: Sequence[float]
+    pairs: Sequence[Pair], outputs: Sequence[str], log_probs: Sequence[float], target_kind: str
 ) -> Iterator[dict[str, str | list[str] | float]]:
     """Yield source, target, output, scores of the line alone, and the log-probability of the (first) target."""
     from weft.score.metrics import table_of
 
-    metrics = [metric for metric in table_of().from_outputs if metric.per_line]
+    metrics = [metric for metric in table_of(target_kind).from_outputs if metric.per_line]
     for pair, output, log_prob in zip(pairs, outputs, log_probs, strict=True):
         scores = {metric.name: round(metric.of_line(output, pair.targets), 4) for metric in metrics}
         target = pair.targets if pair.references else pair.target

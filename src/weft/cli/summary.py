@@ -27,7 +27,8 @@ def summarise(run: Run) -> None:
     title = f"{run.path}: {scored_pairs(final)}, {final['search']}, {which}"
     common.show(title, common.table(["metric", "value"], rows))
     for scores in final.get("further") or []:
-        shown = " · ".join(f"{name} {value}" for name, value in worth_telling(scores).items())
+        of_set = {**scores, "target": final.get("target", "text")}
+        shown = " · ".join(f"{name} {value}" for name, value in worth_telling(of_set).items())
         common.show(f"{scores['file']}: {scored_pairs(scores)}: {shown}")
     common.show(
         f"trained {clock(final['seconds'])}, {_steps([final['steps'], *final.get('steps_of_others', [])])}, "

@@ -51,6 +51,14 @@ def train(
         bool, typer.Option("--resume", help="Continue the run in --out; if there is none, start it.")
     ] = False,
     init: Annotated[Path | None, typer.Option(help="Start from the weights of another run.", metavar="RUN")] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="What to learn: transduce (the target), classify (a label), classify-tokens (a label for each word).",
+            show_default="transduce",
+            metavar="TASK",
+        ),
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -63,6 +71,9 @@ def train(
     features: Annotated[
         str | None, typer.Option(help="The column of features, such as V;PST;3;SG.", metavar="COLUMN")
     ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="The column of a further sequence that the target depends on.", metavar="COLUMN")
+    ] = None,
     tag: Annotated[str | None, typer.Option(help="The column of tags, such as a language.", metavar="COLUMN")] = None,
 ) -> None:
     """Train a model on pairs. What you do not set is chosen to suit the data, the time and the machine.
@@ -71,6 +82,7 @@ def train(
       weft train words.tsv --valid dev.tsv --budget 5m
       weft train train.en:train.de --valid val.en:val.de --out en-de
       weft train forms.tsv --features 3 --set decoder.cell=gru
+      weft train reviews.csv --task classify --source text --target label
       weft train --out en-de --resume
       torchrun --nproc-per-node 2 -m weft train words.tsv --epochs 30
 
@@ -93,8 +105,10 @@ def train(
         seed=seed,
         resume=resume,
         init=init,
+        task=task,
         source=common.column(source),
         target=common.column(target),
+        context=common.column(context),
         features=common.column(features),
         tag=common.column(tag),
         on_bad_line=common.on_bad_line(),

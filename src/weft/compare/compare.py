@@ -101,7 +101,8 @@ def compare(
     weft.compare.base). The same call with the same `out` resumes a comparison that was stopped.
     Progress goes to stderr; `reporter=weft.runs.report.Quiet()` prints nothing.
     """
-    files, valid_files, columns = given_data(pairs, valid, source, target, features, tag)
+    roles = {"source": source, "target": target, "features": features, "tag": tag}
+    files, valid_files, columns = given_data(pairs, valid, roles)
     seconds, tokens = read_budget(budget)
     _check_budget(tokens, steps, epochs)
     given = {

@@ -23,7 +23,7 @@ from weft.data.prepare import Prepared, counted
 from weft.learn.loop import epoch_of
 from weft.runs.job import Job, files_of, requested_spec, speed_for
 from weft.runs.ready import learn_sides
-from weft.score.metrics import table_of, with_current_names
+from weft.score.metrics import metric_named, table_of, with_current_names
 from weft.settings import Clash, Layer, flatten, merge, put
 from weft.spec import Spec
 
@@ -198,14 +198,14 @@ def _reason(error: UserError) -> str:
 
 def _refuse_varying_symbols(base: Base, variants: Sequence[Variant]) -> None:
     """Refuse a metric that is counted per symbol where the symbols themselves would vary."""
-    table, metric = table_of(), base.spec.train.select
+    metric = base.spec.train.select
     keys = {key for variant in variants for key in variant.settings}
-    if not table[metric].from_outputs and (varied := sorted(keys & {"target.tokens", "target.size"})):
+    if not metric_named(metric).from_outputs and (varied := sorted(keys & {"target.tokens", "target.size"})):
         raise UserError(
             f"train.select={metric} is measured per token, but the tokens would differ between the runs",
             f"--vary {varied[0]}",
             "compare with a metric of complete outputs: --set "
-            f"train.select={listed([m.name for m in table.from_outputs])}",
+            f"train.select={listed([m.name for m in table_of().from_outputs])}",
         )
 
 

@@ -15,7 +15,7 @@ from weft.compare.variants import short_key, value_text
 from weft.core.errors import WeftError
 from weft.data.prepare import counted
 from weft.runs.report import clock
-from weft.score.metrics import table_of
+from weft.score.metrics import metric_named
 from weft.score.significance import Array
 from weft.score.standings import standings
 
@@ -74,7 +74,7 @@ def rank(plan: ComparisonPlan, results: Sequence[Result], folder: ComparisonFold
         reason = next((r.reason for r in results), "nothing was run")
         todo = "fix the problem that the message names, then run the command again"
         raise WeftError(f"every run of the comparison failed: {reason}", str(folder.path), todo)
-    metric = table_of()[plan.metric]
+    metric = metric_named(plan.metric)
     standing = standings([[_line_statistics(result, folder) for result in done[c.name]] for c in scored], metric)
     first, *others = sorted(range(len(scored)), key=lambda i: (metric.rank(standing[i].mean), i))
     tied = [i for i in others if standing[i].p >= CHANCE]
@@ -104,7 +104,7 @@ def _line_statistics(result: Result, folder: ComparisonFolder) -> Array:
     """Return what each validation pair (or block of pairs) of a run adds to the metric."""
     if result.valid is not None and result.valid.blocks:
         return np.array(result.valid.blocks)
-    return table_of()[result.metric].numbers(*read_outputs(folder.run(result.cell, result.seed)))
+    return metric_named(result.metric).numbers(*read_outputs(folder.run(result.cell, result.seed)))
 
 
 def _mean_loss(results: Sequence[Result]) -> float:
@@ -123,7 +123,7 @@ def _failure(combination: Combination, results: Sequence[Result]) -> str:
 
 def summary(plan: ComparisonPlan, rows: Sequence[Row]) -> str:
     """Return the outcome in one sentence, in Markdown: the best variant, or those that are tied."""
-    metric = table_of()[plan.metric]
+    metric = metric_named(plan.metric)
     leaders = {row.label: metric.show(row.score or 0.0) for row in rows if row.best or row.tied}
     label, score = next(iter(leaders.items()))
     if len(leaders) == 1:
@@ -164,7 +164,7 @@ def _varied_values(row: Row, keys: Sequence[str]) -> list[str]:
 def _figures(row: Row, metric: str) -> list[str]:
     if row.score is None:
         return ["—", "", "", "", "", "", "0"]
-    score, low, high = (table_of()[metric].show(value or 0.0) for value in (row.score, row.low, row.high))
+    score, low, high = (metric_named(metric).show(value or 0.0) for value in (row.score, row.low, row.high))
     return [
         score,
         f"{low} – {high}",

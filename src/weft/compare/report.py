@@ -12,7 +12,7 @@ from weft.compare.results import Result
 from weft.core.reporting import Example
 from weft.data.prepare import counted
 from weft.runs.report import Display, clock
-from weft.score.metrics import table_of
+from weft.score.metrics import metric_named
 
 
 class ComparisonReporter:
@@ -66,7 +66,7 @@ class ComparisonReporter:
         if not result.done:
             self._display.say(f"  failed: {result.reason}")
             return
-        score = table_of()[result.metric].show(result.score or 0.0)
+        score = metric_named(result.metric).show(result.score or 0.0)
         speed = f"{result.tokens_per_second:,.0f} tokens/s, {result.parameters:,} parameters"
         self._display.say(f"  {result.metric} {score}, {clock(result.seconds)}, {speed}{self._leader()}")
 
@@ -91,7 +91,7 @@ class ComparisonReporter:
             if result.score is not None:
                 scores.setdefault(result.cell, []).append(result.score)
         means = {name: fmean(values) for name, values in scores.items()}
-        metric = table_of()[self._plan.metric]
+        metric = metric_named(self._plan.metric)
         best = min(means.values(), key=metric.rank)
         leaders = [c.label for c in self._plan.combinations if means.get(c.name) == best]
         return f" · leading so far: {leaders[0]} {metric.show(best)}" if len(means) > 1 and len(leaders) == 1 else ""

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.api import Run
 from weft.core.pair import Pair
-from weft.score.metrics import table_of
+from weft.score.metrics import metric_named
 from weft.spec import SPELLED, Spec
 
 BLOCKS = 200
@@ -58,13 +58,13 @@ def score_run(run: Run, pairs: Sequence[Pair], metric: str, unit: LengthUnit) ->
         rows = [i for i, length in enumerate(lengths) if low <= length <= high]
         if rows:
             by_length.append(LengthClass(low, high, len(rows), _score(run, pairs, evaluation.outputs, rows, metric)))
-    blocks = [] if table_of()[metric].from_outputs else _blocks(run, pairs, metric)
+    blocks = [] if metric_named(metric).from_outputs else _blocks(run, pairs, metric)
     return Scores(dict(evaluation.metrics), evaluation.n, by_length, blocks), evaluation.outputs
 
 
 def _score(run: Run, pairs: Sequence[Pair], outputs: Sequence[str], rows: Sequence[int], metric: str) -> float:
     selected = [pairs[i] for i in rows]
-    corpus = table_of()[metric].corpus
+    corpus = metric_named(metric).corpus
     if corpus is None:
         return _teacher_forced(run, selected, metric)[0]
     return corpus([outputs[i] for i in rows], [pair.targets for pair in selected])
@@ -81,7 +81,7 @@ def _blocks(run: Run, pairs: Sequence[Pair], metric: str) -> Blocks:
     blocks = []
     for rows in np.array_split(np.arange(len(pairs)), min(BLOCKS, len(pairs))):
         value, count = _teacher_forced(run, [pairs[i] for i in rows], metric)
-        blocks.append((value * count / table_of()[metric].scale, float(count)))
+        blocks.append((value * count / metric_named(metric).scale, float(count)))
     return blocks
 
 

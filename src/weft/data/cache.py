@@ -84,4 +84,4 @@ def _as_record(pair: Pair) -> dict[str, Any]:
     """Return a pair as a line of JSON has it; a ';' after each feature, as one with a space in it is not two."""
     target = pair.targets if pair.references else pair.target
     features = "".join(f"{feature};" for feature in pair.features)
-    return {"source": pair.source, "target": target, "tag": pair.tag, "features": features}
+    return {"source": pair.source, "target": target, "tag": pair.tag, "features": features, "context": pair.context}

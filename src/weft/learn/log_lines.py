@@ -36,9 +36,11 @@ def evaluation_line(
     epochs: float,
     share: float,
     examples: Sequence[Example],
+    target_kind: str = "text",
 ) -> dict[str, Any]:
     """Describe an evaluation, and whether it is the best so far by `metric`."""
     return {
+        **({} if target_kind == "text" else {"target": target_kind}),
         "kind": "evaluation",
         "step": progress.step,
         "epoch": round(epochs, 4),

@@ -266,8 +266,10 @@ class Trainer:
             raise _Stopped
         self._compare_with_best(evaluation)
         self._tick()
-        shown = examples(self.validator.pairs, evaluation.outputs)
-        line = evaluation_line(self.progress, evaluation, self.spec.train.select, self._epochs(), self.share, shown)
+        shown, kind = examples(self.validator.pairs, evaluation.outputs), self.validator.sides.target_kind
+        line = evaluation_line(
+            self.progress, evaluation, self.spec.train.select, self._epochs(), self.share, shown, kind
+        )
         if self.world.first:
             self.log.write(line)
             self.reporter.evaluation(line, shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.score.metrics import table_of
+from weft.score.metrics import table_for
 from weft.spec import Spec
 
 
@@ -41,10 +41,17 @@ def _architecture(spec: Spec) -> str:
     """Return one sentence about encoder, decoder and tokens."""
     encoder, decoder = _encoder(spec), _decoder(spec)
     source, target = spec.source.tokens, spec.target.tokens
+    if spec.task == "classify":
+        return f"A classifier: {encoder} reads {source}, and its {POOLS[spec.pool.kind]} becomes a label."
+    if spec.task == "classify-tokens":
+        return f"A sequence labeller: {encoder} reads {source} and predicts a label for each."
     if spec.decoder.kind == "none":
         return f"A sequence-to-sequence model: {encoder} reads {source} and emits {target} or blanks (CTC)."
     direction = " from last to first" if spec.backward else ""
     return f"A sequence-to-sequence model: {encoder} reads {source}, {decoder} writes {target}{direction}."
+
+
+POOLS = {"last": "last state", "mean": "mean state", "query": "summary by a learned query"}
 
 
 def _encoder(spec: Spec) -> str:
@@ -89,12 +96,13 @@ def _scores(final: Mapping[str, Any]) -> list[str]:
     if not final:
         return []
     rows = [
-        f"| {metric.name} | {metric.show(value)} | {metric.explain} |" for metric, value in table_of().present(final)
+        f"| {metric.name} | {metric.show(value)} | {metric.explain} |"
+        for metric, value in table_for(final).present(final)
     ]
     return [
         "## Scores",
         "",
-        f"Step {final['step']:,}, decoded by {final['search']}, on {final['pairs']:,} of "
+        f"Step {final['step']:,}, {_decoded(final)}on {final['pairs']:,} of "
         f"{final.get('of', final['pairs']):,} validation pairs:",
         "",
         "| metric | value | |",
@@ -107,15 +115,20 @@ def _scores(final: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _decoded(final: Mapping[str, Any]) -> str:
+    return f"decoded by {final['search']}, " if final.get("target", "text") == "text" else ""
+
+
 def _further_sets(final: Mapping[str, Any]) -> list[str]:
     """Return a table with the scores of the validation sets after the first."""
     sets = final.get("further") or []
     if not sets:
         return []
-    names = [metric.name for metric, _ in table_of().present(sets[0])]
+    table = table_for(final)
+    names = [metric.name for metric, _ in table.present(sets[0])]
     rows = [
         f"| {scores['file']} | {scores['pairs']:,} of {scores['of']:,} | "
-        + " | ".join(metric.show(value) for metric, value in table_of().present(scores))
+        + " | ".join(metric.show(value) for metric, value in table.present(scores))
         + " |"
         for scores in sets
     ]

@@ -24,7 +24,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from weft.runs.log import LogFile
-from weft.score.metrics import table_of
+from weft.score.metrics import TABLES, metric_named
 
 Row = dict[str, Any]
 
@@ -183,8 +183,8 @@ def _draw_metric(axes: Axes, evaluations: list[Row]) -> None:
 
 def label_of(metric: str) -> str:
     """Return the name of a metric for an axis."""
-    table = table_of()
-    return table[metric].label if metric in table else metric
+    known = any(metric in table for table in TABLES.values())
+    return metric_named(metric).label if known else metric
 
 
 def _mark_best(axes: Axes, step: float, score: float) -> None:

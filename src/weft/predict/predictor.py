@@ -303,7 +303,9 @@ def _plan_at_once(search: Search, target: Side, nbest: int, prefix: str) -> Sear
         raise UserError("labels for each word are found one way only", f"nbest={nbest}", "give 1")
     if nbest > 1 and target.kind == "numbers" and search.kind != "sample":
         raise UserError("there is one mean of the numbers to come", f"nbest={nbest}", "sample for several: --sample")
-    return SearchPlan(**search.model_dump(exclude={"no_repeat"}), nbest=nbest)
+    kind = "sample" if target.kind == "numbers" and search.kind == "sample" else AT_ONCE[target.kind]
+    return SearchPlan(**{**search.model_dump(exclude={"no_repeat"}), "kind": kind}, nbest=nbest)
 
 
+AT_ONCE = {"label": "most probable", "labels": "most probable", "numbers": "mean"}
 NAMES_OF_KINDS = {"label": "labels", "labels": "labels", "numbers": "numbers"}

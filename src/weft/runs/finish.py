@@ -44,7 +44,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
     trainer, spec = trainers[0], ready.spec
     progress = trainer.progress
     predictor = Predictor.load(folder.path)
-    search, plan, valid = spec.search, make_plan(spec.search, ready.sides.target), ready.prepared.valid
+    plan, valid = make_plan(spec.search, ready.sides.target), ready.prepared.valid
     further = dict(zip(spec.data.valid[1:], ready.prepared.further_valid))
     share = _affordable_share(trainer, len(valid) + sum(map(len, further.values())))
     sample = _sample(valid, share)
@@ -52,13 +52,14 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
     spent, limit = limits(progress, trainer.effort.most)
     return {
         "kind": "final",
+        **({} if ready.sides.target_kind == "text" else {"target": ready.sides.target_kind}),
         "step": progress.best_step,
         "steps": progress.step,
         **evaluation.metrics,
         "pairs": evaluation.n,
         "of": len(valid),
         "metric": spec.train.select,
-        "search": f"beam {search.width}" if search.kind == "beam" else search.kind,
+        "search": plan.name,
         "signatures": table_of(ready.sides.target_kind).signatures([pair.targets for pair in sample]),
         "models": 1 + len(predictor.others),
         "steps_of_others": [LogFile(member.log).evaluations()[-1]["step"] for member in folder.trained_members()],

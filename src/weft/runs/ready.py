@@ -74,7 +74,8 @@ def _labels(prepared: Prepared, spec: Spec, role: Role) -> Side:
 
 def _numbers(prepared: Prepared, spec: Spec, role: Role) -> Side:
     survey, settings = prepared.survey.columns[role], spec.numbers
-    side = replace(learned(survey), indicator=settings.missing == "mask" and role != "target")
+    fills, indicator = settings.missing != "stop", settings.missing == "mask" and role != "target"
+    side = replace(learned(survey), indicator=indicator, fills=fills)
     if role == "context" and spec.context.use == "step":
         return side
     if role == "target":

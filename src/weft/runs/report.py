@@ -8,7 +8,7 @@ import time
 from typing import Any, Protocol, TextIO
 
 from weft.core.reporting import Example, Reporter
-from weft.score.metrics import table_of
+from weft.score.metrics import table_for
 
 SECONDS_BETWEEN_LINES, SECONDS_BETWEEN_BRIEF_LINES = 2.0, 10.0
 
@@ -186,12 +186,13 @@ def describe(line: dict[str, Any]) -> str:
 
 def worth_telling(line: dict[str, Any]) -> dict[str, str]:
     """The scores that a short report shows, by name."""
-    return table_of().reported(line, selects=line.get("metric"))
+    return table_for(line).reported(line, selects=line.get("metric"))
 
 
 def describe_evaluation(line: dict[str, Any]) -> str:
     metrics = " · ".join(f"{name} {score}" for name, score in worth_telling(line).items())
-    return f"validation at step {line['step']:,}, greedy: loss {line['loss']:.3f} · {metrics}"
+    greedy = ", greedy" if line.get("target", "text") == "text" else ""
+    return f"validation at step {line['step']:,}{greedy}: loss {line['loss']:.3f} · {metrics}"
 
 
 def mark(example: Example) -> str:

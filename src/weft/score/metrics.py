@@ -18,6 +18,11 @@ def table_of(target_kind: str = "text") -> Table:
     return TABLES[target_kind]
 
 
+def table_for(line: Mapping[str, Any]) -> Table:
+    """Return the metrics of a line of a log, or of a result; text where it does not name the kind of the target."""
+    return table_of(line.get("target", "text"))
+
+
 def metric_named(name: str) -> Metric:
     """Return a metric by name, of the first kind of target that has one of this name."""
     return next(table for table in TABLES.values() if name in table)[name]

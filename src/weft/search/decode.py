@@ -42,6 +42,11 @@ class SearchPlan:
     length: int | None = None  # steps of a series of numbers; None: what the run has learned
     rules: Rules = field(default_factory=Rules)
 
+    @property
+    def name(self) -> str:
+        """What a report calls the search."""
+        return f"beam {self.width}" if self.kind == "beam" else self.kind
+
     def longest(self, source: int) -> int:
         """Return the most symbols that the output for a source of this length may have."""
         return math.ceil(self.max_ratio * source) + self.max_extra

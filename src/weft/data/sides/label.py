@@ -15,6 +15,7 @@ from weft.data.sides.side import Row, Rows, block_cells, cells
 
 FORMAT = 1
 LONGEST_NAME = 200  # characters
+FREQUENT = 5  # labels that are shown
 UNKNOWN_NAME = "�"
 
 
@@ -109,6 +110,13 @@ class LabelKind:
 
     def collector(self) -> LabelCollector:
         return LabelCollector(per_word=self._side is TokenLabels)
+
+    def describe(self, survey: Mapping[str, Any]) -> dict[str, str]:
+        labels = survey["labels"]
+        total, shown = sum(labels.values()), list(labels.items())[:FREQUENT]
+        frequent = ", ".join(f"{name} {count / total:.0%}" for name, count in shown)
+        once = sum(count == 1 for count in labels.values())
+        return {"labels": f"{len(labels):,}", "most frequent": frequent, "labels seen once": f"{once:,}"}
 
     def load(self, content: Mapping[str, Any]) -> Label:
         if content["format"] != FORMAT:

@@ -27,6 +27,7 @@ from weft.data.sides.side import Row, Rows, block_cells, cells
 FORMAT = 1
 DIGITS = 6  # significant, of a number that is written
 SHOWN = 30  # characters of a cell in a message
+FEATURES_SHOWN = 4
 Array = npt.NDArray[np.float64]
 
 
@@ -110,6 +111,7 @@ class Numbers:
     indicator: bool = False  # whether features are added that tell which values are missing
     shortest: int = 1  # steps in training
     longest: int = 1
+    fills: bool = False  # whether missing values are filled in, so that inputs may have some
     length: str = "fixed"  # how many steps an output has: "fixed" (as training), "context", or "learned"
 
     kind = "numbers"
@@ -268,12 +270,31 @@ class NumbersKind:
     def collector(self) -> NumbersCollector:
         return NumbersCollector()
 
+    def describe(self, survey: Mapping[str, Any]) -> dict[str, str]:
+        shortest, longest = survey["shortest"], survey["longest"]
+        steps = (
+            f"{shortest:,}" if shortest == longest else f"{shortest:,} to {longest:,}, mean {survey['mean_length']:.1f}"
+        )
+        return {
+            "steps": steps,
+            "numbers a step": f"{survey['width']:,}",
+            "mean": _listed(survey["mean"]),
+            "standard deviation": _listed(survey["scale"]),
+            "typical change a step": _listed(survey["step_scale"]),
+            "missing numbers": f"{survey['missing']:,}",
+        }
+
     def load(self, content: Mapping[str, Any]) -> Numbers:
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']}, this Weft reads {FORMAT}")
         fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in content.items()}
         del fields["format"], fields["kind"]
         return Numbers(**fields)
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    shown = ", ".join(f"{number:.4g}" for number in numbers[:FEATURES_SHOWN])
+    return f"{shown}, …" if len(numbers) > FEATURES_SHOWN else shown
 
 
 def learned(survey: Mapping[str, Any]) -> Numbers:

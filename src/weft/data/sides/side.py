@@ -82,6 +82,10 @@ class Kind(Protocol):
         """Return what surveys a column of this kind."""
         ...
 
+    def describe(self, survey: Mapping[str, Any]) -> dict[str, str]:
+        """Return what the collector found, in words, for `weft data`."""
+        ...
+
     def load(self, content: Mapping[str, Any]) -> Side:
         """Return a side as its `to_json` wrote it."""
         ...

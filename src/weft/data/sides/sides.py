@@ -11,6 +11,7 @@ import numpy as np
 from weft.core.pair import Pair
 from weft.core.shapes import Shapes
 from weft.data.blocks import Block
+from weft.data.cells import Kinds
 from weft.data.sides.numbers import Numbers
 from weft.data.sides.side import Encoded, Flat, Row, Rows, Side
 from weft.data.text.tokens import Tokeniser, encode_block, flat
@@ -32,6 +33,13 @@ class Sides:
     def by_role(self) -> dict[str, Side]:
         sides = {"source": self.source, "target": self.target}
         return sides if self.context is None else {**sides, "context": self.context}
+
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds of the columns, to read more of them."""
+        named = {role: "text" if isinstance(side, Tokeniser) else side.kind for role, side in self.by_role.items()}
+        missing = any(isinstance(side, Numbers) and side.fills for side in self.by_role.values())
+        return Kinds(named["source"], named["target"], named.get("context"), missing)
 
     @property
     def target_kind(self) -> str:

@@ -110,6 +110,17 @@ class TextKind:
     def collector(self) -> TextCollector:
         return TextCollector()
 
+    def describe(self, survey: Mapping[str, Any]) -> dict[str, str]:
+        frequent = "".join(c for c in list(survey["characters"])[:24] if c.isprintable())
+        return {
+            "mean length": f"{survey['mean']:.1f}",
+            "longest": f"{survey['longest']:,}",
+            "mean words": f"{survey['mean_words']:.1f}",
+            "distinct words": f"{survey['distinct_words']:,}",
+            "distinct characters": f"{len(survey['characters']):,}",
+            "most frequent": frequent,
+        }
+
     def load(self, content: Mapping[str, Any]) -> Side:
         from weft.data.text.tokens import from_json
 
