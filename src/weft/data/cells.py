@@ -44,15 +44,11 @@ class CellChecks:
         self._positions: dict[str, int] = positions
         first: list[tuple[int, Cells]] = []
         unknown = [role for role in positions if role not in self.names]
-        for role in unknown:
-            given = self._kinds.of(role)
-            if given is not None:
-                self.names[role] = given
-        unknown = [role for role in unknown if role not in self.names]
-        if unknown:
+        if any(self._kinds.of(role) is None for role in unknown):
             first = list(islice(rows, ENOUGH))
-            for role in unknown:
-                self.names[role] = recognised([cells[positions[role]] for _, cells in first if cells])
+        for role in unknown:
+            sample = [cells[positions[role]] for _, cells in first if cells]
+            self.names[role] = self._kinds.of(role) or recognised(sample)
         return chain(first, rows)
 
     @property
