@@ -21,6 +21,7 @@ MODULES = {
 # DESIGN §1: a module may import what has a lower rank; what it may import of its own rank is said below the table.
 RANKS = {
     "weft.core": 0,
+    "weft.bounded_yaml": 1,
     "weft.spec": 1,
     "weft.compatibility": 1,
     "weft.compatibility_kinds": 1,
@@ -40,6 +41,7 @@ RANKS = {
     "weft.learn": 5,
     "weft.choose": 5,
     "weft.runs.folder": 6,
+    "weft.runs.weights": 6,
     "weft.runs.log": 6,
     "weft.predict": 6,
     "weft.look.card": 6,
@@ -58,7 +60,8 @@ RANKS = {
 }
 ONLY_CORE = ("weft.core", "weft.data", "weft.score", "weft.nn.model", "weft.search", "weft.learn.objectives")
 ONLY_CORE += ("weft.learn.feeding",)
-SETTINGS = ("weft.spec", "weft.compatibility_kinds", "weft.compatibility", "weft.implied", "weft.settings")
+SETTINGS = ("weft.bounded_yaml", "weft.spec", "weft.compatibility_kinds", "weft.compatibility", "weft.implied")
+SETTINGS += ("weft.settings",)
 OF_SETTINGS = (("weft.spec", "weft.compatibility"), ("weft.compatibility_kinds", "weft.score"))  # names of metrics
 OF_RANK_8 = {"weft.serve": ("weft.look",), "weft.recipes": ("weft.look", "weft.compare")}  # and all may use api
 

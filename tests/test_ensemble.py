@@ -248,6 +248,7 @@ def test_a_run_that_was_trained_on_a_device_which_is_not_here_predicts_with_a_wa
     spec = yaml.safe_load((moved / "spec.yaml").read_text(encoding="utf-8"))
     spec["train"]["device"] = "cuda"
     (moved / "spec.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
+    (moved / "manifest.json").unlink()
     with pytest.warns(UserWarning, match="this machine has no cuda device that torch can use: cpu is used instead"):
         predictor = package.load(moved).predictor
     assert predictor.device == torch.device("cpu")

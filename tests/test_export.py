@@ -15,6 +15,7 @@ import torch
 from commands import Weft, refused
 from conftest import made_up_pairs
 from weft.api import Run
+from weft.core import manifest
 from weft.core.errors import UserError
 from weft.core.pair import END, Pair
 from weft.core.shapes import Symbols
@@ -234,11 +235,10 @@ def test_new_weights_are_exported_anew(tmp_path: Path) -> None:
     assert not is_fresh(run.folder)
     exporting.refresh(run.folder, run.predictor)
     assert is_fresh(run.folder)
-    (run.path / "best").unlink()
-    (run.path / "best").symlink_to("checkpoints/step-999999")
-    assert not is_fresh(run.folder)
     facts = run.path / "ctranslate2" / engines.FACTS
-    facts.write_text(facts.read_text(encoding="utf-8").replace("float32", "int8"), encoding="utf-8")
+    facts.write_text('{"checkpoint": "step-999999", "format": "int8"}', encoding="utf-8")
+    manifest.seal(facts.parent, [engines.FACTS])
+    assert not is_fresh(run.folder)
     exporting.refresh(run.folder, run.predictor)
     assert '"int8"' in facts.read_text(encoding="utf-8"), "in the format that was asked for"
 

@@ -15,17 +15,20 @@ from commands import Weft, refused
 from conftest import SMALL, made_up_pairs
 from test_resume import start, write_pairs
 from weft.api import Run
+from weft.core import manifest
 from weft.core.errors import Diverged, WeftError
+from weft.learn import checkpoint
 from weft.learn.loop import Trainer
 from weft.learn.world import World
 from weft.predict.predictor import Predictor
 from weft.runs import members
-from weft.runs.folder import RunFolder, best_weights
+from weft.runs.folder import RunFolder
 from weft.runs.log import LogFile
 from weft.runs.members import SEED_STEP, Share, ShareReporter, exclude_lagging, member_spec, shares, with_side_by_side
 from weft.runs.processes import WorkerProcesses
 from weft.runs.ready import Ready
 from weft.runs.report import Quiet
+from weft.runs.weights import best_weights
 from weft.settings import compose
 from weft.spec import Spec
 
@@ -89,10 +92,13 @@ def test_what_is_said_at_the_end_is_of_all_together(trained: Run) -> None:
 
 def behind(run: Path, number: int, loss: float) -> None:
     """Make it look as if that model had ended with such a loss."""
-    log = RunFolder(run).member(number).log
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    changed = [{**line, "loss": loss} if line["kind"] == "evaluation" else line for line in lines]
-    log.write_text("".join(json.dumps(line) + "\n" for line in changed), encoding="utf-8")
+    folder = RunFolder(run).member(number).checkpoints
+    path = folder / checkpoint.name_of(checkpoint.steps(folder)[-1]) / checkpoint.PROGRESS
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["progress"]["best_loss"] = loss
+    content["sum"] = manifest.sum_of({key: value for key, value in content.items() if key != "sum"})
+    path.write_text(json.dumps(content), encoding="utf-8")
+    (run / "members" / str(number) / manifest.NAME).unlink(missing_ok=True)
 
 
 def test_a_model_that_stayed_far_behind_does_not_predict_with_the_others(trained: Run, tmp_path: Path) -> None:

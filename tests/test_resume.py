@@ -21,7 +21,9 @@ from processes import Started
 from weft.api import Run
 from weft.core.errors import UserError, WeftError
 from weft.learn import checkpoint
+from weft.runs.folder import RunFolder
 from weft.runs.report import Quiet
+from weft.runs.verify import accept
 
 CLOCKS = {"seconds", "tokens_per_second", "effort", "spent", "limit"}
 SMALL = ["encoder.width=48", "decoder.width=48", "embed.width=48", "train.batch_tokens=256", "train.valid_pairs=60"]
@@ -387,6 +389,7 @@ def test_weights_that_do_not_fit_the_settings_are_refused_by_name(pairs: Path, t
     train(pairs, tmp_path / "run", steps=3)
     spec = tmp_path / "run" / "spec.yaml"
     spec.write_text(spec.read_text().replace("cell: lstm", "cell: gru"))
+    accept(RunFolder(tmp_path / "run"))
     with pytest.raises(UserError) as caught:
         weft.load(tmp_path / "run").predict(["abc"])
     assert "do not fit the settings" in caught.value.what
@@ -405,6 +408,7 @@ def test_a_run_of_an_earlier_version_that_compared_settings_first_has_the_time_t
     spec = yaml.safe_load(file.read_text())
     spec["train"] |= {"budget_seconds": 602.0, "raced": 600.0}
     file.write_text(yaml.safe_dump(spec))
+    (run.path / "manifest.json").unlink()  # earlier versions had none
     (run.path / "race" / "1").mkdir(parents=True)
     (run.path / "race" / "result.json").write_text('{"winner": 1, "nats_per_character": {}, "seconds": 600.0}')
     last = checkpoint.steps(run.path / "checkpoints")[-1]

@@ -39,8 +39,8 @@ from weft.spec import Search, Spec
 class Run:
     """A trained run folder."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.folder = RunFolder(path)
+    def __init__(self, path: str | Path, strict: bool = False) -> None:
+        self.folder, self._strict = RunFolder(path), strict
         self.path = self.folder.path
         self.spec: Spec = self.folder.read_spec()
         self._predictor: Predictor | None = None
@@ -49,7 +49,7 @@ class Run:
     def predictor(self) -> Predictor:
         """The model with its tokenisers, loaded when it is first needed."""
         if self._predictor is None:
-            self._predictor = Predictor.load(self.path)
+            self._predictor = Predictor.load(self.path, strict=self._strict)
         return self._predictor
 
     @property
@@ -186,11 +186,14 @@ def _final_line(folder: RunFolder) -> dict[str, Any]:
     return line if line.get("kind") == "final" else {}
 
 
-def load(run: str | Path, *others: str | Path) -> Run:
-    """Load a run folder that `train` created; `others` are runs that predict together with it (as an ensemble)."""
-    first = Run(run)
+def load(run: str | Path, *others: str | Path, strict: bool = False) -> Run:
+    """Load a run folder that `train` created; `others` are runs that predict together with it (as an ensemble).
+
+    Damaged weights are reported, and older ones are used instead; `strict`: they are an error.
+    """
+    first = Run(run, strict)
     for other in others:
-        first.predictor.join(Predictor.load(other), str(other))
+        first.predictor.join(Predictor.load(other, strict=strict), str(other))
     return first
 
 
@@ -214,14 +217,16 @@ def train(
     features: str | int | None = None,
     tag: str | int | None = None,
     on_bad_line: Literal["stop", "skip"] | None = None,
+    strict: bool = False,
     reporter: Reporter | None = None,
     command: str = "weft.train(…)",
 ) -> Run:
     """Train on pairs and return the run. `pairs` and `valid` are files or lists of pairs.
 
     What you do not set is chosen to suit the data. `settings` has dotted keys, as a mapping (`{"decoder.cell": "gru"}`)
-    or as a list of what `--set` takes (`["decoder.cell=gru"]`). `budget` is a text such as "10m", or seconds. Progress
-    goes to stderr; `reporter=weft.runs.report.Quiet()` prints nothing.
+    or as a list of what `--set` takes (`["decoder.cell=gru"]`). `budget` is a text such as "10m", or seconds. With
+    `strict`, resuming from an older checkpoint because the newest is damaged is an error. Progress goes to stderr;
+    `reporter=weft.runs.report.Quiet()` prints nothing.
     """
     roles = {"source": source, "target": target, "context": context, "features": features, "tag": tag}
     files, valid_files, columns = given_data(pairs, valid, roles)
@@ -245,6 +250,7 @@ def train(
         resume=resume,
         init=None if init is None else Path(init),
         command=command,
+        strict=strict,
     )
     return Run(run_job(job, reporter or speaking_reporter()))
 

@@ -15,6 +15,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from weft.bounded_yaml import parse_yaml
 from weft.core.errors import UserError, did_you_mean
 from weft.implied import with_implied
 from weft.spec import Spec
@@ -77,7 +78,7 @@ def read_file(path: str | Path) -> Layer:
         what = "cannot read the settings file: it is not UTF-8 text"
         raise UserError(what, str(path), "save it as UTF-8") from None
     try:
-        layer = yaml.safe_load(text) or {}
+        layer = parse_yaml(text) or {}
     except yaml.YAMLError as error:
         raise UserError(
             f"not valid YAML: {' '.join(str(error).split())}",
@@ -108,7 +109,7 @@ def read_overrides(items: Sequence[str], flag: str = "--set") -> Layer:
 def _value(text: str, where: str) -> Any:
     """Parse a YAML value; 1e-3, which YAML 1.1 reads as text, is a number."""
     try:
-        value = yaml.safe_load(text)
+        value = parse_yaml(text)
     except yaml.YAMLError:
         todo = "write a number, a name, true, false or null"
         raise UserError(f"'{text}' is not a value", where, todo) from None

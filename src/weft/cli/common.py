@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _on_bad_line: str | None = None
+_strict = False
 WIDTH_OF_FILES = 1000  # columns of a table that is written to a file or a pipe: nothing is cut or wrapped
 
 
@@ -73,6 +74,16 @@ def set_on_bad_line(value: str | None) -> None:
 def on_bad_line() -> Literal["stop", "skip"] | None:
     """Return what the user asked for; None for the default."""
     return cast(Literal["stop", "skip"] | None, _on_bad_line)
+
+
+def set_strict(value: bool) -> None:
+    global _strict
+    _strict = value
+
+
+def strict() -> bool:
+    """Return whether a damaged checkpoint is an error."""
+    return _strict
 
 
 def use_threads(count: int) -> None:

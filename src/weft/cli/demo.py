@@ -43,7 +43,7 @@ def demo(
     if data.exists() and not (data / ABOUT).exists():
         what = "this folder exists already, and the demo would write its dates into it"
         raise UserError(what, str(data), "choose another --out, or remove the folder")
-    if RunFolder(out).is_run and OWN.match(str(RunFolder(out).read_facts()["command"])):  # a demo of before
+    if RunFolder(out).is_run and OWN.match(str(RunFolder(out).read_facts().get("command"))):  # a demo of before
         shutil.rmtree(out)
     RunFolder(out).check_free()
     data.mkdir(parents=True, exist_ok=True)

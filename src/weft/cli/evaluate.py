@@ -66,7 +66,9 @@ def evaluate(
     search = search_changes(beam, greedy, False, {})
     if lines is not None:
         check_folder(lines)
-    loaded, other = load(run, *(with_ or ())), None if against is None else load(against)
+    strict = common.strict()
+    loaded = load(run, *(with_ or ()), strict=strict)
+    other = None if against is None else load(against, strict=strict)
     memory.keep()
     runs = [loaded, *(Run(path) for path in with_ or ()), *([] if other is None else [other])]
     given = [common.column(name) for name in (source, target, features, tag, context)]

@@ -37,6 +37,6 @@ def export(
     if out is not None:
         refuse_other_files(out, ctranslate2.WRITTEN)
     with common.speaking_of_flags({"format": "--format"}):
-        folder = ctranslate2.export(load(run).predictor, run, out or run / FOLDER, format)
+        folder = ctranslate2.export(load(run, strict=common.strict()).predictor, run, out or run / FOLDER, format)
     size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
     common.show(f"{folder} · {format} · {size / 1e6:.1f} MB")

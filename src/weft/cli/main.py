@@ -1,7 +1,7 @@
 """`weft`: the commands, what is common to them, and how errors end.
 
 Exit codes: 0 done, 2 the user's mistake, 130 stopped by Ctrl-C, 1 anything else. Results go to stdout, all else to
-stderr. `--debug`, `--on-bad-line` and `--threads` belong to every command and may stand anywhere.
+stderr. `--debug`, `--strict`, `--on-bad-line` and `--threads` belong to every command and may stand anywhere.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from weft.cli.export import export
 from weft.cli.predict import predict
 from weft.cli.recipe import app as recipe_app
 from weft.cli.train import train
+from weft.cli.verify import verify
 
 app = typer.Typer(
     name="weft",
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, predict, evaluate, compare, data, export, demo):
+for command in (train, predict, evaluate, compare, data, verify, export, demo):
     app.command(cls=common.Command)(command)
 app.add_typer(config_app, name="config")
 app.add_typer(recipe_app, name="recipe")
@@ -74,6 +75,9 @@ def weft(
     threads: Annotated[
         int | None, typer.Option(help="The number of processor cores to use.", show_default="all", min=1, metavar="N")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a damaged checkpoint, instead of using an older one.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the debug log, and the traceback of an error.")] = False,
     version: Annotated[
         bool,
@@ -93,6 +97,7 @@ def weft(
     These options can be placed before or after any command.
     """
     common.set_on_bad_line(on_bad_line)
+    common.set_strict(strict)
     if debug:
         common.show_log()
     if threads is not None:
@@ -100,14 +105,14 @@ def weft(
 
 
 def hoist(arguments: list[str]) -> list[str]:
-    """Return the arguments with `--debug`, `--on-bad-line …` and `--threads …` first."""
+    """Return the arguments with `--debug`, `--strict`, `--on-bad-line …` and `--threads …` first."""
     front: list[str] = []
     rest: list[str] = []
     waiting = iter(arguments)
     for argument in waiting:
         if argument == "--":
             rest += [argument, *waiting]
-        elif argument == "--debug" or argument.startswith(("--on-bad-line=", "--threads=")):
+        elif argument in ("--debug", "--strict") or argument.startswith(("--on-bad-line=", "--threads=")):
             front.append(argument)
         elif argument in ("--on-bad-line", "--threads"):
             front += [argument, next(waiting, "")]  # an empty value is told as a wrong one

@@ -103,7 +103,7 @@ def predict(
     if file != "-" and not Path(file).exists():
         with opened(file):  # which tells what is wrong, before models are loaded
             pass
-    loaded = load(run, *(with_ or ()))
+    loaded = load(run, *(with_ or ()), strict=common.strict())
     memory.keep()
     report, longest = ReadReport(), loaded.spec.data.longest
     predictions = partial(

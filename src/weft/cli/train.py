@@ -112,6 +112,7 @@ def train(
         features=common.column(features),
         tag=common.column(tag),
         on_bad_line=common.on_bad_line(),
+        strict=common.strict(),
         reporter=reporter() if speaks else Quiet(),
         command=command_line(),
     )

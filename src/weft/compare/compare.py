@@ -15,7 +15,7 @@ from weft.compare.page import write_page
 from weft.compare.plan import ComparisonPlan, Request, make_plan
 from weft.compare.rank import Row, rank, table, variant_headings
 from weft.compare.results import ComparisonFolder, Result
-from weft.compare.runs import OpenComparison, read_test_sets, train_runs
+from weft.compare.runs import OpenComparison, impossible, read_test_sets, train_runs
 from weft.compare.variants import Variant, combinations, named, read_vary
 from weft.core.errors import UserError
 from weft.core.pair import Pair
@@ -163,10 +163,9 @@ def _begin(folder: ComparisonFolder, plan: ComparisonPlan | None, reporter: Disp
     for combination in plan.combinations:
         if dropped := combination.layers.dropped:
             reporter.note(f"{combination.label} does not use {', '.join(dropped)}: its kind has no such setting")
-        if combination.refused:
-            settings = combination.variant.settings
-            folder.add(Result(combination.name, 0, "impossible", settings, reason=combination.refused))
     folder.write("comparison.json", plan.to_json())
+    for result in impossible(plan):
+        folder.add(result)
     return plan
 
 

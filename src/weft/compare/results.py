@@ -22,12 +22,14 @@ from typing import Any, Literal
 from weft.compare.plan import ComparisonPlan
 from weft.compare.scoring import LengthClass, Scores
 from weft.core.errors import UserError
+from weft.core.files import check_plain
 from weft.core.pair import Pair
 from weft.runs.folder import RunFolder, differences
-from weft.runs.log import LogFile
+from weft.runs.log import LogFile, finite
 from weft.score.metrics import with_current_names
 
 VALIDATION = "outputs.jsonl"
+CLOCKS = ("tokens_per_second", "seconds", "curve")  # of a result: they depend on the clock (of the curve, its seconds)
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class ComparisonFolder:
 
     def open(self) -> AbstractContextManager[None]:
         """Make the folder if it is not there, and lock it against other processes."""
+        if self.path.exists():
+            check_plain(self.path)
         if not self.plan_file.exists():
             if self._files.is_run:
                 raise UserError("this folder holds a run, not a comparison", str(self.path), "choose another --out")
@@ -129,6 +133,15 @@ class ComparisonFolder:
         if self.results_file.exists():
             content = self.results_file.read_bytes()
             LogFile(self.results_file).cut(content.rfind(b"\n") + 1)
+
+    def rewrite(self, results: Sequence[Result]) -> None:
+        """Write all results in this order, each once, so that a comparison that was killed leaves what any other does.
+
+        Only the fields that CLOCKS names differ.
+        """
+        text = "".join(json.dumps(finite(asdict(result)), ensure_ascii=False) + "\n" for result in results)
+        if self.results_file.read_text(encoding="utf-8", errors="replace") != text:
+            self.write(self.results_file.name, text)
 
     def add(self, result: Result) -> None:
         LogFile(self.results_file).write(asdict(result))

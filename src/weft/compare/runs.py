@@ -57,7 +57,14 @@ def train_runs(comparison: OpenComparison, display: Display) -> list[Result]:
                 reporter.end(result)
         except (Interrupted, KeyboardInterrupt):
             raise _interrupted(comparison, len(results)) from None
+    folder.rewrite([*impossible(plan), *(results[combination.name, seed] for combination, seed in plan.runs)])
     return list(results.values())
+
+
+def impossible(plan: ComparisonPlan) -> list[Result]:
+    """Return a result for each variant that cannot be trained, with the reason."""
+    refused = [combination for combination in plan.combinations if combination.refused]
+    return [Result(c.name, 0, "impossible", c.variant.settings, reason=c.refused) for c in refused]
 
 
 def _interrupted(comparison: OpenComparison, done: int) -> Interrupted:

@@ -1,4 +1,6 @@
-"""The cache on disk: where it is, files that are whole or absent, and how old entries go.
+"""The cache on disk: where it is, files that are whole or absent, checksums, and how old entries go.
+
+Nothing in it is believed: what is read is first compared with the manifest of its folder, and made again if it differs.
 
 Deleting `corpora` costs time and nothing else; `given` holds pairs that were given in memory, which their runs need to
 resume.
@@ -11,11 +13,14 @@ import json
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from weft.core import manifest
 from weft.core.errors import UserError
+from weft.core.files import write_whole
 from weft.core.pair import Pair
 
 KEEP_DAYS = 30
@@ -33,15 +38,26 @@ def digest_of(content: Any) -> str:
     return hashlib.blake2b(json.dumps(content).encode(), digest_size=10).hexdigest()
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_cached(path: Path, text: str) -> None:
     """Write a file whole or not at all, also when two runs do it at once."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(text, encoding="utf-8")
-        aside.rename(path)
+        write_whole(path.parent, path.name, text, aside=f"{path.name}.{os.getpid()}.part")
     except OSError as error:
         raise unwritable(path.parent, error) from error
+
+
+def usable(folder: Path, names: Sequence[str] | None = None) -> bool:
+    """Return whether a folder of the cache is whole (or files in it); one that is damaged is told, and removed."""
+    if not (folder / manifest.NAME).exists():
+        return False
+    try:
+        manifest.check_files(folder, names)
+    except manifest.Damaged as reason:
+        warnings.warn(f"the cache is damaged and is made again: {folder} ({reason})", stacklevel=2)
+        shutil.rmtree(folder, ignore_errors=True)
+        return False
+    return True
 
 
 def unwritable(folder: Path, error: OSError) -> UserError:
@@ -76,7 +92,7 @@ def keep_given(pairs: Sequence[Pair]) -> str:
             )
     text = "".join(json.dumps(_as_record(pair), ensure_ascii=False) + "\n" for pair in pairs)
     path = cache_root() / "given" / f"{digest_of(text)}.jsonl"
-    write_whole(path, text)
+    write_cached(path, text)
     return str(path)
 
 

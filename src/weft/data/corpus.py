@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from weft.core import manifest
+from weft.core.files import sync_folder, write_whole
 from weft.core.pair import END, Pair
 from weft.core.shapes import Shape, Shapes, Symbols, Vectors
 from weft.data.batches import EpochPlan, References, Thinning, plan
@@ -189,7 +191,9 @@ def is_corpus(folder: Path) -> bool:
     """Whether a folder holds a whole corpus of this format."""
     try:
         facts = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-        return bool(facts["format"] == FORMAT and facts["sizes"] == _sizes(folder))
+        return bool(
+            facts["format"] == FORMAT and facts["sizes"] == _sizes(folder) and (folder / manifest.NAME).exists()
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -233,12 +237,14 @@ def write_blocks(blocks: Iterable[Block], sides: Sides, folder: Path) -> Corpus:
         shapes = sides.shapes
         kind = "uint16" if _most_symbols(shapes) < 2**16 else "uint32"
         rows = _write_sides(blocks, sides, aside, kind)
-        columns = {role: _written(shape) for role, shape in shapes.by_role.items()}
-        facts = {"format": FORMAT, "kind": kind, "rows": rows, "sizes": _sizes(aside), "columns": columns}
-        (aside / "corpus.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
+        columns, sizes = {role: _written(shape) for role, shape in shapes.by_role.items()}, _sizes(aside)
+        facts = {"format": FORMAT, "kind": kind, "rows": rows, "sizes": sizes, "columns": columns}
+        write_whole(aside, "corpus.json", json.dumps(facts) + "\n")
+        manifest.seal(aside, ["corpus.json", *sizes])
         if not is_corpus(folder):  # another run may have made the same meanwhile
             shutil.rmtree(folder, ignore_errors=True)
             aside.rename(folder)
+            sync_folder(folder.parent)
     except OSError:
         if not is_corpus(folder):
             raise

@@ -18,10 +18,21 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
+from weft.core import manifest
 from weft.core.errors import UserError
+from weft.core.files import sync_folder
 from weft.core.pair import Pair
 from weft.data.blocks import Block, blocks_of
-from weft.data.cache import cache_root, digest_of, forget_old, given_in_memory, keep_given, unwritable, write_whole
+from weft.data.cache import (
+    cache_root,
+    digest_of,
+    forget_old,
+    given_in_memory,
+    keep_given,
+    unwritable,
+    usable,
+    write_cached,
+)
 from weft.data.corpus import Corpus, is_corpus, write_blocks
 from weft.data.files import display_name, fingerprint, size_of
 from weft.data.formats import ReadReport, kind_of
@@ -80,7 +91,7 @@ class Prepared:
         forget_old(self._root)
         if "_fingerprints" in self.__dict__ or any(self._root.glob(f"{self._key}-*")):
             folder = self._entry()
-            if _is_whole(folder):
+            if usable(folder, [SCAN]):
                 os.utime(folder)
                 return folder
         try:
@@ -100,12 +111,14 @@ class Prepared:
             tell = self._progress
             progress = None if tell is None else lambda rows, share: tell("reading", rows, share)
             result = scan(self.files, aside, progress)
-            write_whole(aside / SCAN, result.to_json())
+            write_cached(aside / SCAN, result.to_json())
+            manifest.seal(aside, [SCAN, SPOOL])
             self._fingerprints = result.fingerprint, result.valid_fingerprint
             folder = self._entry()
-            if not _is_whole(folder):  # another run may have made the same meanwhile
+            if not (folder / manifest.NAME).exists():  # another run may have made the same meanwhile
                 shutil.rmtree(folder, ignore_errors=True)
                 aside.rename(folder)
+                sync_folder(self._root)
             return folder
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -181,9 +194,16 @@ class Prepared:
         """Yield the training pairs, without those held out."""
         return chain.from_iterable(block.pairs() for block in self._blocks(stage))
 
+    @cached_property
+    def _spool(self) -> Path:
+        """Return the file of all pairs; the data are read again if it is damaged."""
+        if not usable(self.folder, [SPOOL]):
+            self.folder = self._scanned()
+        return self.folder / SPOOL
+
     def _blocks(self, stage: str) -> Iterator[Block]:
         below, rows = self.survey.hold_out_below, 0
-        for block, keys, share in read_blocks(self.folder / SPOOL):
+        for block, keys, share in read_blocks(self._spool):
             rows += len(block)
             if self._progress is not None:
                 self._progress(stage, rows, share)
@@ -217,9 +237,10 @@ class Prepared:
         prompted, more = tag_at == "decoder", STAND_INS if unseen == "carried" else ""
         folder = self.folder / f"tokens-{digest_of([source, target, shared, prompted, more])}"
         paths = folder / "source.json", folder / "target.json"
-        if not all(path.exists() for path in paths):
+        if not usable(folder):
             for path, tokeniser in zip(paths, self._learn(source, target, shared, prompted, more), strict=True):
-                write_whole(path, tokeniser.to_json())
+                write_cached(path, tokeniser.to_json())
+            manifest.seal(folder, [path.name for path in paths])
         loaded = [from_json(path.read_text(encoding="utf-8"), str(path)) for path in paths]
         for tokeniser in loaded:
             tokeniser.tag_at, tokeniser.unseen = tag_at, unseen
@@ -257,13 +278,17 @@ class Prepared:
             blocks = blocks_of(pairs) if step > 1 else blocks
         return chain.from_iterable(block_cells(block, side) for block in blocks)
 
+    def entries_used(self, corpus: Corpus) -> list[str]:
+        """Return the names of the cache folders that hold these data and their encoded pairs."""
+        return [self.folder.name, f"{self.folder.name}/{corpus.folder.name}"]
+
     def corpus(self, sides: Sides, augmented: int = 0) -> Corpus:
         """Return the training pairs encoded, with augmented ones, and some whose characters are hidden, if wanted."""
         carried = isinstance(sides.source, Tokeniser) and sides.source.unseen == "carried"
         versions = [*([augmented, augment.VERSION] if augmented else []), *([unseen.VERSION] if carried else [])]
         contents = [side.to_json() for side in sides.by_role.values()]
         folder = self.folder / f"corpus-{digest_of([*contents, *versions])}"
-        if is_corpus(folder):
+        if usable(folder) and is_corpus(folder):
             return Corpus(folder)
         blocks = self._blocks("encoding")
         if augmented or carried:
@@ -274,11 +299,6 @@ class Prepared:
             return write_blocks(blocks, sides, folder)
         except OSError as error:
             raise unwritable(folder, error) from error
-
-
-def _is_whole(folder: Path) -> bool:
-    """Return whether a cache entry has all that the scan wrote."""
-    return (folder / SCAN).exists() and (folder / SPOOL).exists()
 
 
 def counted(count: int, what: str) -> str:

@@ -7,6 +7,7 @@ a second start reads nothing but the bytes that tell whether the files are the s
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -91,6 +92,8 @@ def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
             repeats.add(block)
             for role in [role for role, kind in kinds.items() if kind == "text"]:
                 counts[role].add(block_cells(block, role))
+        spool.flush()
+        os.fsync(spool.fileno())
     survey, held_out = surveyor.result()
     report.layout = valid_report.layout = None
     return Scan(

@@ -17,7 +17,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from weft.core import manifest
 from weft.core.errors import UserError
+from weft.core.files import write_whole
 from weft.core.pair import END, START, UNKNOWN
 from weft.nn.decoders.transformer import TransformerDecoder
 from weft.nn.encoders import TransformerEncoder
@@ -43,7 +45,7 @@ from weft.runs.folder import RunFolder
 FORMATS = ("float32", "int8", "int8_float32", "float16", "bfloat16", "int16")
 VOCABULARIES = tuple(f"{side}_vocabulary.json" for side in ("source", "target", "shared"))
 TOKENISERS = ("source.json", "target.json")
-WRITTEN = ("model.bin", "config.json", *VOCABULARIES, *TOKENISERS, FACTS)
+WRITTEN = ("model.bin", "config.json", *VOCABULARIES, *TOKENISERS, manifest.NAME, FACTS)
 
 
 def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") -> Path:
@@ -75,12 +77,22 @@ def export(predictor: Predictor, run: Path, out: Path, format: str = "float32") 
     if format != "float32":
         spec.optimize(quantization=format)
     out.mkdir(parents=True, exist_ok=True)
+    for name in reversed(WRITTEN):  # the facts first: without them there is no export, however this process ends
+        (out / name).unlink(missing_ok=True)
     spec.save(str(out))
     for name, tokeniser in zip(TOKENISERS, (predictor.source, predictor.target)):
         tokeniser.save(out / name)
     facts = {"run": str(run.resolve()), "checkpoint": best_checkpoint(run), "format": format}
-    (out / FACTS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+    _seal(out, json.dumps(facts) + "\n")
     return out
+
+
+def _seal(out: Path, facts: str) -> None:
+    """Write the manifest of an export, then the facts that make it one."""
+    names = [name for name in WRITTEN if name not in (FACTS, manifest.NAME) and (out / name).exists()]
+    entries = {name: manifest.entry_of_file(out, name) for name in names}
+    manifest.write(out, {**entries, FACTS: manifest.entry_of(facts.encode())})
+    write_whole(out, FACTS, facts)
 
 
 def refresh(folder: RunFolder, predictor: Predictor) -> None:

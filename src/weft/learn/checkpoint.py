@@ -2,17 +2,17 @@
 
 A checkpoint is a folder `step-001200` with `weights.safetensors` (what predicts), `optimiser.safetensors` (what
 training needs besides: raw weights, moments, random states) and `progress.json`, which holds the sums of the other two
-and of itself. It is written aside, synced and renamed. The one before the last is kept, so that a damaged last costs
-little.
+and of itself. It is written aside, synced and renamed, and only then listed in the run's manifest: one that is not
+listed yet is as good as one that is. The one before the last is kept, so that a damaged last costs little.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from weft.core import manifest
 from weft.core.errors import UserError
+from weft.core.files import parse_json, read_regular, sync_folder
+from weft.core.manifest import Damaged, Entries, Entry
 from weft.learn.progress import Progress
 
 FORMAT = 1
 RENAMED = {"encoder.embed.": "source_reader.", "decoder.embed.": "target_reader."}  # weights of earlier versions
 FOLDER = "checkpoints"  # of a run
 WEIGHTS, OPTIMISER, PROGRESS = "weights.safetensors", "optimiser.safetensors", "progress.json"
-
-
-class Damaged(Exception):
-    """A checkpoint that is not whole, with the reason."""
+MOST_BYTES = 1 << 24  # of progress.json
+STEP = re.compile(r"step-([0-9]{6,15})")
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError)
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,15 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
         save_file(checkpoint.weights, aside / WEIGHTS)
         save_file(checkpoint.optimiser, aside / OPTIMISER)
         _readable(aside)
-        sums = {name: _sum(aside / name) for name in (WEIGHTS, OPTIMISER)}
+        sums = {name: manifest.entry_of_file(aside, name).sha256 for name in (WEIGHTS, OPTIMISER)}
         content = {"format": FORMAT, "sums": sums, "progress": checkpoint.progress.to_dict()}
-        content["sum"] = _sum_of(content)
+        content["sum"] = manifest.sum_of(content)
         (aside / PROGRESS).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         _sync(aside)
         if final.exists():
             shutil.rmtree(final)
         aside.rename(final)
-        _sync_folder(folder)
+        sync_folder(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise _unwritten(error, final, steps(folder)) from error
@@ -89,20 +91,80 @@ def _unwritten(error: Exception, path: Path, whole: list[int]) -> UserError:
     )
 
 
-def load(path: Path, *, weights_only: bool = False) -> Checkpoint:
-    """Read a checkpoint, checking its sums; Damaged if anything does not fit."""
+def load(path: Path, entries: Mapping[str, Entry], *, weights_only: bool = False) -> Checkpoint:
+    """Read a checkpoint, checking its sums, and its own in the run's manifest; Damaged if anything does not fit."""
+    content = _sealed(path, entries)
     try:
-        content: dict[str, Any] = json.loads((path / PROGRESS).read_text(encoding="utf-8"))
-        own = content.pop("sum")
-        if own != _sum_of(content):
-            raise Damaged(f"{PROGRESS} does not match its checksum")
         for name in (WEIGHTS,) if weights_only else (WEIGHTS, OPTIMISER):
-            if _sum(path / name) != content["sums"][name]:
+            _check_size(path / name)
+            if manifest.entry_of_file(path, name).sha256 != content["sums"][name]:
                 raise Damaged(f"{name} does not match its checksum")
         optimiser = {} if weights_only else _read(path / OPTIMISER)
         return Checkpoint(_read(path / WEIGHTS), optimiser, Progress.from_dict(content["progress"]))
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise Damaged(f"it cannot be read ({type(error).__name__}: {error})") from error
+    except UNREADABLE as error:
+        raise _cannot_be_read(error) from error
+
+
+def progress_of(path: Path, entries: Mapping[str, Entry] | None = None) -> Progress:
+    """Read how far a checkpoint's run had come; Damaged if that is not whole."""
+    content = _sealed(path, entries or {})
+    try:
+        return Progress.from_dict(content["progress"])
+    except UNREADABLE as error:
+        raise _cannot_be_read(error) from error
+
+
+def _sealed(path: Path, entries: Mapping[str, Entry]) -> dict[str, Any]:
+    """Return what progress.json holds, if it matches its checksum."""
+    try:
+        text = read_regular(path, PROGRESS, MOST_BYTES)
+        manifest.check(entries, f"{FOLDER}/{path.name}/{PROGRESS}", text)
+        content: dict[str, Any] = parse_json(text)
+        if content.pop("sum") != manifest.sum_of(content):
+            raise Damaged(f"{PROGRESS} does not match its checksum")
+    except UNREADABLE as error:
+        raise _cannot_be_read(error) from error
+    return content
+
+
+def _cannot_be_read(error: Exception) -> Damaged:
+    reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return Damaged(f"it cannot be read ({type(error).__name__}: {reason})")
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a file that is larger than the machine's memory before it is read."""
+    size, memory = path.stat().st_size, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size > memory:
+        raise Damaged(f"{path.name} has {size / 1e9:,.1f} GB, and this machine has {memory / 1e9:,.1f} GB of memory")
+
+
+def entries_of(path: Path) -> Entries:
+    """Return what the run's manifest says of a checkpoint, by what its progress.json says."""
+    sums, home = _sealed(path, {})["sums"], f"{FOLDER}/{path.name}"
+    files = {f"{home}/{name}": Entry((path / name).stat().st_size, sums[name]) for name in (WEIGHTS, OPTIMISER)}
+    return {**files, f"{home}/{PROGRESS}": manifest.entry_of_file(path, PROGRESS)}
+
+
+def step_of(name: str) -> int | None:
+    """Return the step of a file that a manifest lists, if it is a checkpoint's."""
+    home, _, rest = name.partition("/")
+    match = STEP.fullmatch(rest.partition("/")[0])
+    return int(match[1]) if home == FOLDER and match else None
+
+
+def best_step(folder: Path) -> int | None:
+    """Return the best step, as the newest checkpoint whose progress is whole has it; None if there is none yet.
+
+    The link `best` is for people: a process may be killed before it sets it.
+    """
+    for step in reversed(steps(folder)):
+        try:
+            progress = progress_of(folder / name_of(step))
+        except Damaged:
+            continue
+        return progress.best_step if progress.best_step >= 0 else None
+    return None
 
 
 def _read(path: Path) -> dict[str, Tensor]:
@@ -122,18 +184,19 @@ def steps(folder: Path) -> list[int]:
     """The steps that have a checkpoint, in order."""
     if not folder.is_dir():
         return []
-    return sorted(int(p.name[5:]) for p in folder.iterdir() if p.name.startswith("step-") and p.name[5:].isdigit())
+    named = [(match[1], path) for path in folder.iterdir() if (match := STEP.fullmatch(path.name)) and path.is_dir()]
+    return sorted(int(step) for step, path in named if path.name == name_of(int(step)))
 
 
-def load_last(folder: Path, say: Any) -> Checkpoint | None:
-    """The newest checkpoint that is whole; `say` is told of each that is not."""
-    found = steps(folder)
-    for step in reversed(found):
+def load_last(folder: Path, say: Callable[[str], None], entries: Mapping[str, Entry]) -> Checkpoint | None:
+    """Return the newest checkpoint that is whole; `say` is told of each that is not."""
+    present = steps(folder)
+    for step in reversed(present):
         try:
-            return load(folder / name_of(step))
+            return load(folder / name_of(step), entries)
         except Damaged as reason:
             say(f"checkpoint {folder / name_of(step)} is damaged: {reason}; trying the one before it")
-    if found:
+    if present:
         raise UserError(
             "every checkpoint of this run is damaged", str(folder), "train again, or restore the folder from a copy"
         )
@@ -156,25 +219,8 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
             shutil.rmtree(entry, ignore_errors=True)
 
 
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sum_of(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def _sync(folder: Path) -> None:
     for path in folder.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(folder)

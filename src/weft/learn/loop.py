@@ -16,7 +16,7 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
-from weft.core.errors import Diverged, Interrupted
+from weft.core.errors import Diverged, Interrupted, UserError
 from weft.core.reporting import Log, Reporter
 from weft.data.batches import EpochPlan
 from weft.data.corpus import Corpus
@@ -109,11 +109,17 @@ class Trainer:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint."""
+        snapshot.check_optimiser(checkpoint, self.model, self.world.rank, self._snapshots.path)
         snapshot.put(checkpoint, self.model, self.optimiser, self.average, self.world)
         self.progress = checkpoint.progress
         self._snapshots.restored(self.progress)
+        if self.progress.place >= len(self._epoch_plan()):
+            what = f"the checkpoint was taken at batch {self.progress.place:,} of an epoch that has fewer"
+            raise UserError(what, str(self._snapshots.path), "restore the folder from a copy, or train again")
         if self.world.first:
             self.log.cut(self.progress.log_bytes)
+            if self.progress.log_sum not in ("", self.log.checksum()):  # earlier versions kept none
+                self.reporter.note("log.jsonl is damaged: some of its lines are not those that training wrote")
 
     # the loop -------------------------------------------------------------------------------------------------------
 
@@ -317,7 +323,7 @@ class Trainer:
 
     def _save(self) -> None:
         self._tick()
-        self.progress.log_bytes = self.log.bytes
+        self.progress.log_bytes, self.progress.log_sum = self.log.bytes, self.log.checksum()
         random_states = self.world.gather(snapshot.random_state(self.world.device))
         if self.world.first:
             with self._spending("saving"):

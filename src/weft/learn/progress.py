@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+MOST_STEPS, MOST = 10**15, 1e30  # that any count, and any sum, can reach
+
 
 @dataclass
 class Window:
@@ -43,6 +45,7 @@ class Progress:
     stale: int = 0  # evaluations since the best
     stopped_early: bool = False
     log_bytes: int = 0
+    log_sum: str = ""  # the checksum of that many bytes of the log
     processes: int = 1
     spent: dict[str, float] = field(default_factory=dict)  # seconds, by what they went to
     operations: float = 0.0  # of matrix products
@@ -53,5 +56,33 @@ class Progress:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Progress:
-        known = {one.name for one in fields(cls)}  # others are of an older Weft
-        return cls(**{**{k: v for k, v in content.items() if k in known}, "window": Window(**content["window"])})
+        """Return the progress that `to_dict` made this of; TypeError or ValueError if it cannot be one."""
+        known = {field.name for field in fields(cls)}  # others are of an older Weft
+        window = Window(**content["window"])
+        progress = cls(**{**{k: v for k, v in content.items() if k in known}, "window": window})
+        for values in (progress, window):
+            _check(values)
+        return progress
+
+
+def _check(values: Progress | Window) -> None:
+    """Refuse values of other types than the fields have, and counts that no run can reach."""
+    defaults = vars(type(values)())
+    for name, value in vars(values).items():
+        numbers = [*value.values()] if isinstance(value, dict) else [value]
+        if isinstance(defaults[name], dict | Window):
+            right = isinstance(value, type(defaults[name])) and (name == "window" or all(map(_is_number, numbers)))
+        elif defaults[name] is None:
+            right = value is None or _is_number(value)
+        elif isinstance(defaults[name], bool | str):
+            right = isinstance(value, type(defaults[name]))
+        elif isinstance(defaults[name], int):
+            right = isinstance(value, int) and _is_number(value) and -1 <= value <= MOST_STEPS
+        else:
+            right = _is_number(value) and -MOST <= value <= MOST
+        if not right:
+            raise TypeError(f"{name} is {str(value)[:40]!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from weft.core import manifest
 from weft.core.errors import UserError
+from weft.core.manifest import Damaged
 from weft.learn import checkpoint
 from weft.learn.checkpoint import Checkpoint
 from weft.learn.optimise import Average
@@ -84,6 +88,25 @@ def put(saved: Checkpoint, model: nn.Module, optimiser: torch.optim.Optimizer, a
     restore_random_state(saved.optimiser[f"random.{world.rank}"], world.device)
 
 
+def check_optimiser(saved: Checkpoint, model: nn.Module, rank: int, path: Path) -> None:
+    """Refuse a state of training that is not this model's, before anything of it is used."""
+    state, wrong = saved.optimiser, []
+    for name, parameter in model.named_parameters():
+        for key in (f"raw.{name}", *(f"adam.{moment}.{name}" for moment in MOMENTS)):
+            single = key.startswith("adam.step.")
+            if key in state and state[key].shape != (torch.Size(()) if single else parameter.shape):
+                wrong.append(key)
+    for key, kind, numel in (
+        ("average.updates", torch.int64, 1),
+        (f"random.{rank}", torch.uint8, torch.get_rng_state().numel()),
+    ):
+        if key not in state or state[key].dtype != kind or state[key].numel() < numel:
+            wrong.append(key)
+    if wrong:
+        what = f"the state of training does not fit the settings: {', '.join(wrong[:3])}"
+        raise UserError(what, str(path), "restore the folder from a copy, or train again")
+
+
 def put_weights(weights: dict[str, Tensor], model: nn.Module) -> None:
     """Load saved weights into a model; they must fit by name and shape."""
     wanted = {name: tuple(p.shape) for name, p in model.named_parameters()}
@@ -100,24 +123,42 @@ def put_weights(weights: dict[str, Tensor], model: nn.Module) -> None:
 
 
 class Snapshots:
-    """Saves into a run folder; keeps the last two checkpoints and the best as of each, and sets the links."""
+    """Saves into a run folder; keeps the last two checkpoints and the best as of each, lists them and sets the links.
+
+    A checkpoint is written, then listed in the manifest; then older ones are removed. So all that the manifest lists is
+    there at any instant, and a checkpoint that it does not list is new.
+    """
 
     def __init__(self, path: Path, writes: bool) -> None:
-        self.path, self._writes = path, writes
+        self.path, self._folder, self._writes = path, path / checkpoint.FOLDER, writes
         self._kept: list[tuple[int, int]] = []  # (step, best step as of then), newest last
 
     def restored(self, progress: Progress) -> None:
-        """Set the links after a run was restored; later checkpoints, if any, are damaged."""
+        """Set the links after a run was restored, and keep the checkpoint before; later ones, if any, are damaged."""
         if self._writes:
+            self._kept = list(self._older(progress.step))[-1:]
             self._remember(progress)
 
+    def _older(self, step: int) -> Iterator[tuple[int, int]]:
+        """Yield the checkpoints before a step whose progress is whole."""
+        for older in checkpoint.steps(self._folder):
+            with suppress(Damaged):
+                if older < step:
+                    yield older, checkpoint.progress_of(self._folder / checkpoint.name_of(older)).best_step
+
     def save(self, taken: Checkpoint) -> None:
-        checkpoint.save(self.path / checkpoint.FOLDER, taken)
+        """Write a checkpoint; one of the same step is not listed while it is replaced."""
+        manifest.update(self.path, {}, drop=lambda name: checkpoint.step_of(name) == taken.progress.step)
+        checkpoint.save(self._folder, taken)
         self._remember(taken.progress)
 
     def _remember(self, progress: Progress) -> None:
-        self._kept = [*(s for s in self._kept if s[0] < progress.step), (progress.step, progress.best_step)][-2:]
-        checkpoint.point(self.path, "last", progress.step)
+        step = progress.step
+        self._kept = [*(pair for pair in self._kept if pair[0] < step), (step, progress.best_step)][-2:]
+        kept = {step for pair in self._kept for step in pair}
+        listed = checkpoint.entries_of(self._folder / checkpoint.name_of(step))
+        manifest.update(self.path, listed, drop=lambda name: checkpoint.step_of(name) not in (None, *kept))
+        checkpoint.point(self.path, "last", step)
         if progress.best_step >= 0:
             checkpoint.point(self.path, "best", progress.best_step)
-        checkpoint.prune(self.path / checkpoint.FOLDER, {step for pair in self._kept for step in pair})
+        checkpoint.prune(self._folder, kept)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections import Counter
@@ -13,10 +12,14 @@ from typing import Any, Literal
 
 import torch
 
+from weft.core import manifest
 from weft.core.errors import UserError, did_you_mean
+from weft.core.files import parse_json, read_regular
 from weft.core.kinds import Hypothesis
+from weft.core.manifest import Damaged
 from weft.core.pair import END
 from weft.data.text.tokens import Tokeniser
+from weft.learn import checkpoint
 from weft.predict.predictor import Predictor
 from weft.runs.folder import RunFolder
 from weft.search.decode import SearchPlan
@@ -25,6 +28,7 @@ from weft.spec import Spec
 Detail = Literal["text", "score", "tokens"]  # what is wanted of an output besides its text
 ENGINES = ("auto", "torch", "ctranslate2")
 FOLDER, FACTS = "ctranslate2", "weft.json"  # within a run; within that folder
+MOST_BYTES = 1 << 20  # of the facts of an export
 POSITIONS_IN_TABLE = 2048  # CTranslate2 takes no longer sequence
 LIMITED = ("none", "sinusoid", "learned")  # the kinds of positions that are in that table
 POSITIONS = ("none", "sinusoid", "learned", "rotary")
@@ -128,21 +132,37 @@ def why_not(predictor: Predictor, plan: SearchPlan, detail: Detail) -> tuple[str
 
 def is_fresh(folder: RunFolder) -> bool:
     """Return whether the run has been exported with the weights that are its best now."""
-    return bool(_facts(folder).get("checkpoint") == best_checkpoint(folder.path))
+    try:
+        return bool(_facts(folder).get("checkpoint") == best_checkpoint(folder.path))
+    except Damaged:
+        return False
 
 
 def exported_format(folder: RunFolder) -> str:
     """Return the number format of the run's export, or the one that a new export would have."""
-    return str(_facts(folder).get("format", "float32"))
+    try:
+        return str(_facts(folder).get("format", "float32"))
+    except Damaged as reason:
+        raise _damaged(folder, reason) from None
 
 
 def _facts(folder: RunFolder) -> dict[str, Any]:
-    """Return what is known of the run's export; nothing where there is none."""
+    """Return what is known of the run's export; nothing where there is none. Damaged if it is not whole."""
+    path = folder.path / FOLDER
     try:
-        facts: dict[str, Any] = json.loads((folder.path / FOLDER / FACTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = read_regular(path, FACTS, MOST_BYTES)
+        manifest.check(manifest.read(path), FACTS, content)
+        facts = parse_json(content)
+    except FileNotFoundError:
         return {}
-    return facts
+    except (OSError, ValueError) as error:
+        raise Damaged(f"{FACTS} cannot be read: {error}") from None
+    return facts if isinstance(facts, dict) else {}
+
+
+def _damaged(folder: RunFolder, reason: object) -> UserError:
+    todo = "export it again: weft export RUN --to ctranslate2"
+    return UserError(f"the exported model is damaged: {reason}", str(folder.path / FOLDER), todo)
 
 
 class NotExported(UserError):
@@ -158,6 +178,7 @@ def choose(engine: str, folder: RunFolder, predictor: Predictor, plan: SearchPla
     if not is_wanted(engine, folder, predictor, plan, detail):
         return None
     if not is_fresh(folder):
+        exported_format(folder)  # an error if the export is damaged
         todo = "export it: weft export RUN --to ctranslate2"
         raise NotExported("this run has no export of its best weights", f"engine={engine}", todo)
     return _opened(engine, folder, predictor, detail)
@@ -173,22 +194,40 @@ def is_wanted(engine: str, folder: RunFolder, predictor: Predictor, plan: Search
         return False
     problem = why_not(predictor, plan, detail)
     if engine == "auto":
-        exported = is_fresh(folder) and exported_format(folder) == "float32"
-        return exported and problem is None and is_installed()
+        return problem is None and is_installed() and _has_same_weights(folder)
     if problem is not None:
         raise UserError(problem[0], f"engine={engine}", problem[1])
     return True
 
 
+def _has_same_weights(folder: RunFolder) -> bool:
+    """Return whether the run has a fresh export that loses nothing; a damaged one is told, and not used."""
+    try:
+        return _facts(folder).get("format") == "float32" and is_fresh(folder)
+    except Damaged as reason:
+        _warn_of(_damaged(folder, reason))
+        return False
+
+
+def _warn_of(error: UserError) -> None:
+    warnings.warn(f"{error.what} ({error.where}); torch is used instead", stacklevel=2)
+
+
 def _opened(engine: str, folder: RunFolder, predictor: Predictor, detail: Detail) -> Translator | None:
     """Open the run's exported model; None where it is damaged and `auto` may use torch instead."""
     try:
+        manifest.check_files(folder.path / FOLDER)
         return Translator(folder.path / FOLDER, predictor, scored=detail != "text")
-    except RuntimeError as reason:  # what CTranslate2 says of files that it cannot read
-        what, where = f"the exported model is damaged: {reason}", str(folder.path / FOLDER)
+    except (
+        Damaged,
+        RuntimeError,
+        ValueError,
+        MemoryError,
+    ) as reason:  # what CTranslate2 raises for files of other kinds
+        error = _damaged(folder, reason)
         if engine != "auto":
-            raise UserError(what, where, "export it again: weft export RUN --to ctranslate2") from None
-        warnings.warn(f"{what} ({where}); torch is used instead", stacklevel=2)
+            raise error from None
+        _warn_of(error)
         return None
 
 
@@ -220,8 +259,10 @@ def unknown_part(spec: Spec) -> tuple[str, str] | None:
 
 
 def best_checkpoint(run: Path) -> str:
-    """Return the name of the run's best checkpoint."""
-    return (run / "best").resolve().name
+    """Return the name of the run's best checkpoint; of the newest where none is the best yet."""
+    folder = run / checkpoint.FOLDER
+    best = checkpoint.best_step(folder)
+    return checkpoint.name_of(max(checkpoint.steps(folder), default=0) if best is None else best)
 
 
 def is_installed() -> bool:

@@ -32,7 +32,8 @@ from weft.nn.packed import pack
 from weft.predict.directions import DirectionEnsemble, by_direction, search_both_directions
 from weft.predict.input_notes import InputNotes
 from weft.predict.predictions import Output, Prediction
-from weft.runs.folder import RunFolder, best_weights
+from weft.runs.folder import RunFolder
+from weft.runs.weights import best_weights, check_fit
 from weft.score.evaluation import Evaluation
 from weft.score.metrics import table_of
 from weft.search.decode import SearchPlan, decode, deduplicate
@@ -62,18 +63,23 @@ class Predictor:
         self.others: list[Predictor] = []  # that predict together with this one
 
     @classmethod
-    def load(cls, run: str | Path, alone: bool = False) -> Predictor:
-        """Load the best weights of a run folder and of its other members, or of the first model `alone`."""
+    def load(cls, run: str | Path, alone: bool = False, strict: bool = False) -> Predictor:
+        """Load the best weights of a run folder and of its other members, or of the first model `alone`.
+
+        `strict`: damaged weights are an error; by default, older ones are used instead, with a warning.
+        """
         folder = RunFolder(run)
         spec = folder.read_spec()
         sides = folder.read_sides()
         device = _device_here(spec.train.device)
+        weights = best_weights(folder, strict)
+        check_fit(weights, spec, sides, folder.path)
         model = model_of(spec, sides)
-        snapshot.put_weights(best_weights(folder), model)
+        snapshot.put_weights(weights, model)
         predictor = cls(spec, sides, model.to(device).eval(), device)
         pack(model)
         for member in [] if alone else folder.trained_members():
-            predictor.join(cls.load(member.path), str(member.path))
+            predictor.join(cls.load(member.path, alone=True, strict=strict), str(member.path))
         return predictor
 
     @property

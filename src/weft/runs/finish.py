@@ -15,9 +15,10 @@ from weft.learn.validate import examples
 from weft.look.card import card
 from weft.predict.predictor import Predictor, make_plan
 from weft.runs.curves import Curves
-from weft.runs.folder import RunFolder
+from weft.runs.folder import FINISHED, RunFolder
 from weft.runs.log import LogFile
 from weft.runs.ready import Ready
+from weft.runs.weights import newest_progress
 from weft.score.metrics import table_of
 from weft.search.decode import SearchPlan
 
@@ -31,12 +32,22 @@ def finish(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], last_li
     `trainers` are those of this process, the first model's first. `last_line` is the last line of the log when the run
     was opened: a run that was finished already keeps its scores.
     """
-    finished = last_line.get("kind") == "final" and last_line["steps"] == trainers[0].progress.step
+    finished = last_line.get("kind") == "final" and last_line.get("steps") == trainers[0].progress.step
     final = last_line if finished else _final_scores(ready, folder, trainers)
+    try:
+        text = _card(ready, folder, final)
+    except (KeyError, TypeError, ValueError, AttributeError):  # the last line is not one that a run writes
+        final = _final_scores(ready, folder, trainers)
+        text = _card(ready, folder, final)
     LogFile(folder.log).write(final)
-    facts = {**folder.read_facts(), "parameters": final["parameters"]}
-    folder.write("README.md", card(folder.path.name, ready.spec, facts, folder.read_choices()["reasons"], final))
+    folder.write("README.md", text)
     Curves(folder).draw()
+    folder.seal(FINISHED)
+
+
+def _card(ready: Ready, folder: RunFolder, final: dict[str, Any]) -> str:
+    facts = {**folder.read_facts(), "parameters": final["parameters"]}
+    return card(folder.path.name, ready.spec, facts, folder.read_choices()["reasons"], final)
 
 
 def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) -> dict[str, Any]:
@@ -62,7 +73,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
         "search": plan.name,
         "signatures": table_of(ready.sides.target_kind).signatures([pair.targets for pair in sample]),
         "models": 1 + len(predictor.others),
-        "steps_of_others": [LogFile(member.log).evaluations()[-1]["step"] for member in folder.trained_members()],
+        "steps_of_others": [newest_progress(member).evaluated_step for member in folder.trained_members()],
         "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),
         "examples": [[e.source, e.wanted, e.output] for e in examples(sample, evaluation.outputs, 6)],
         "seconds": round(sum(each.progress.seconds for each in trainers), 2),

@@ -10,6 +10,7 @@ import torch
 from weft.core.errors import UserError
 from weft.core.reporting import Reporter
 from weft.learn import checkpoint, snapshot
+from weft.learn.checkpoint import Checkpoint
 from weft.learn.loop import Trainer
 from weft.learn.model import model_of
 from weft.learn.validate import Validator
@@ -18,16 +19,20 @@ from weft.nn.heads import Tokens
 from weft.nn.model import Seq2Seq
 from weft.predict.predictor import make_plan
 from weft.runs.curves import Curves
-from weft.runs.folder import RunFolder, best_weights
+from weft.runs.folder import RunFolder
 from weft.runs.memory import check_memory_fits
 from weft.runs.ready import Ready
 from weft.runs.scalars import log_of
+from weft.runs.weights import best_weights, check_fit
 
 
 def fit(ready: Ready, folder: RunFolder, reporter: Reporter, world: World, models: int = 1) -> Trainer:
     """Train one model of so many that the run has, from its last checkpoint if there is one."""
+    saved = checkpoint.load_last(folder.checkpoints, reporter.note, folder.entries())
+    if saved is not None:
+        check_fit(saved.weights, ready.spec, ready.sides, folder.path)
     trainer = _trainer(ready, folder, reporter, world, models)
-    _restore(trainer, folder, reporter)
+    _restore(trainer, saved, folder, reporter)
     trainer.run(Curves(folder))
     return trainer
 
@@ -46,9 +51,8 @@ def _trainer(ready: Ready, folder: RunFolder, reporter: Reporter, world: World, 
     return Trainer(spec, model, ready.corpus, validator, greedy, folder.path, log, world, reporter, models)
 
 
-def _restore(trainer: Trainer, folder: RunFolder, reporter: Reporter) -> None:
+def _restore(trainer: Trainer, saved: Checkpoint | None, folder: RunFolder, reporter: Reporter) -> None:
     """Go on from the last checkpoint; a new run starts from the weights of the run that --init named, if any."""
-    saved = checkpoint.load_last(folder.checkpoints, reporter.note)
     if saved is None:
         _start(trainer, folder, reporter)
     elif saved.progress.processes != trainer.world.size:
@@ -67,7 +71,7 @@ def _start(trainer: Trainer, folder: RunFolder, reporter: Reporter) -> None:
         reporter.note(f"there is no checkpoint in {folder.checkpoints}: training starts from the beginning")
     if trainer.world.first:
         trainer.log.cut(0)
-    init = folder.read_facts()["init"]
+    init = folder.read_facts().get("init")
     if init is not None:
         snapshot.put_weights(best_weights(RunFolder(Path(init))), trainer.model)
         trainer.average.reset()

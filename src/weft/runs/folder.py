@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
-import os
+import re
 import shutil
 import time
-import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import yaml
-from torch import Tensor
 
+from weft.bounded_yaml import parse_yaml
+from weft.core import manifest
 from weft.core.errors import UserError
+from weft.core.files import check_plain, parse_json, read_regular, write_whole
 from weft.data.sides.sides import Sides
 from weft.data.sides.table import side_from_json
-from weft.learn import checkpoint
 from weft.settings import compose, flatten
 from weft.spec import Spec
 
 FORMAT = 1
+FACTS = "the facts about the data"
+FINISHED = ("log.jsonl", "README.md", "curves.png")  # files that change until the run is finished
 SIDES = ("source.json", "target.json", "context.json")  # the last only where there is a context
-REPLACEABLE = {"lock", "choices.json", "data.json", *SIDES}  # files that a killed start may have left
+NUMBER = re.compile(r"[2-9]|[1-9][0-9]{1,4}")  # of a member
+MOST_BYTES = 1 << 28  # of a side; of the other small files a sixteenth
+REPLACEABLE = {"lock", "choices.json", "data.json", manifest.NAME, *SIDES}  # files that a killed start may have left
 
 
 class RunFolder:
@@ -49,9 +52,10 @@ class RunFolder:
 
     def trained_members(self) -> list[RunFolder]:
         """Return the members that have a checkpoint and are not left out of the ensemble."""
-        checkpoints = (self.path / "members").glob("*/checkpoints/step-*")
-        members = [self.member(number) for number in sorted({int(path.parent.parent.name) for path in checkpoints})]
-        return [member for member in members if not member.left_out.exists()]
+        names, most = (path.name for path in (self.path / "members").glob("*")), self.read_spec().train.members
+        numbers = sorted(int(name) for name in names if NUMBER.fullmatch(name) and int(name) <= most)
+        trained = [member for member in map(self.member, numbers) if any(member.checkpoints.glob("step-*"))]
+        return [member for member in trained if not member.left_out.exists()]
 
     @property
     def left_out(self) -> Path:
@@ -72,6 +76,8 @@ class RunFolder:
             todo = "restore spec.yaml from a copy, or choose another --out"
             raise UserError("this folder holds a run whose spec.yaml is missing", str(self.path), todo)
         refuse_other_files(self.path, REPLACEABLE)
+        if self.path.exists():
+            check_plain(self.path)
 
     def create(self) -> None:
         self.check_free()
@@ -107,6 +113,7 @@ class RunFolder:
                 str(self.path),
                 "give a folder that `weft train` created",
             )
+        check_plain(self.path)
 
     @contextmanager
     def locked(self, patience: float = 0.0) -> Iterator[None]:
@@ -131,13 +138,22 @@ class RunFolder:
             yield
 
     def write_spec(self, spec: Spec, origins: Mapping[str, str], reasons: list[list[str]]) -> None:
+        """Write the settings, and before them the manifest: what has a spec.yaml is a run, and has all its files."""
         self.write("choices.json", json.dumps({"origins": dict(origins), "reasons": reasons}, indent=1) + "\n")
         content = {"format": FORMAT, **spec.model_dump(mode="json")}
-        self.write("spec.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+        text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+        names = ("choices.json", "data.json", *SIDES)
+        entries = {name: manifest.entry_of_file(self.path, name) for name in names if (self.path / name).exists()}
+        manifest.write(self.path, {**entries, self.spec_file.name: manifest.entry_of(text.encode())})
+        self.write(self.spec_file.name, text)
 
     def read_spec(self) -> Spec:
         self.need_run()
-        content = self._yaml()
+        return self.spec_of(self.read(self.spec_file.name, "the settings"))
+
+    def spec_of(self, text: bytes) -> Spec:
+        """Return the settings that a spec.yaml holds."""
+        content = self._yaml(text)
         made_by = content.pop("format", None)
         if not isinstance(made_by, int):
             todo = "restore the file from a copy"
@@ -151,19 +167,71 @@ class RunFolder:
             )
         return compose(("file", _without_race(content))).spec
 
-    def _yaml(self) -> dict[str, Any]:
+    def read(self, name: str, what: str, most: int = MOST_BYTES // 16) -> bytes:
+        """Return the content of a file, compared with the manifest; `what` it is, is named if it cannot be read."""
         try:
-            content = yaml.safe_load(self.spec_file.read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError, ValueError) as error:
-            raise _unreadable("the settings", self.spec_file, error) from None
-        return content if isinstance(content, dict) else {}
+            content = read_regular(self.path, name, most)
+            manifest.check(self.entries(), name, content)
+        except OSError as error:
+            raise unreadable(what, self.path / name, error) from None
+        except manifest.Damaged:
+            raise self._damaged(name, what) from None
+        return content
+
+    def entries(self) -> manifest.Entries:
+        """Return what is known of the run's files: nothing of a run of an earlier version."""
+        try:
+            return manifest.read(self.path)
+        except manifest.Damaged as reason:
+            todo = f"restore it from a copy; or accept the files as they are: weft verify {self.path} --accept"
+            raise UserError(f"the manifest of this run is damaged: {reason}", str(self.path), todo) from None
+
+    def seal(self, names: Collection[str]) -> None:
+        """List files in the manifest as they are now."""
+        manifest.update(self.path, {n: manifest.entry_of_file(self.path, n) for n in names}, drop=lambda name: False)
+
+    def unseal(self, names: Collection[str]) -> list[str]:
+        """Take files that will change off the manifest; return those that were not as it had them."""
+        entries = self.entries()
+        damaged = [name for name in names if manifest.damage_of(self.path, name, entries.get(name)) is not None]
+        manifest.update(self.path, {}, drop=lambda name: name in names)
+        return damaged
+
+    def _damaged(self, name: str, what: str) -> UserError:
+        if name == self.spec_file.name:
+            what = "spec.yaml is not as training wrote it: it was edited, or is damaged"
+            todo = f"restore it from a copy; or, if it is as you want it, accept it: weft verify {self.path} --accept"
+            return UserError(what, str(self.spec_file), todo)
+        todo = "restore the file from a copy, or train again"
+        reason = "the file is damaged, its checksum does not match"
+        return UserError(f"{what} of this run cannot be read: {reason}", str(self.path / name), todo)
+
+    def _yaml(self, text: bytes) -> dict[str, Any]:
+        try:
+            tree = parse_yaml(text.decode("utf-8"))
+        except (yaml.YAMLError, ValueError) as error:
+            raise unreadable("the settings", self.spec_file, error) from None
+        return tree if isinstance(tree, dict) else {}
 
     def read_choices(self) -> dict[str, Any]:
-        try:
-            content: dict[str, Any] = json.loads((self.path / "choices.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        """Return where each setting came from (`origins`), and the autopilot's `reasons`."""
+        if not (self.path / "choices.json").exists():
             return {"origins": {}, "reasons": []}
-        return content
+        content = self._json("choices.json", "what the autopilot chose")
+        origins, reasons = content.get("origins"), content.get("reasons")
+        if not isinstance(origins, dict) or not isinstance(reasons, list) or not all(map(_is_reason, reasons)):
+            raise unreadable("what the autopilot chose", self.path / "choices.json", ValueError("values are missing"))
+        return {"origins": origins, "reasons": reasons}
+
+    def _json(self, name: str, what: str) -> dict[str, Any]:
+        content = self.read(name, what)
+        try:
+            tree = parse_json(content)
+            if not isinstance(tree, dict):
+                raise ValueError("it holds no keys and values")
+        except ValueError as error:
+            raise unreadable(what, self.path / name, error) from None
+        return tree
 
     def write_sides(self, sides: Sides) -> None:
         for role, side in sides.by_role.items():
@@ -174,28 +242,24 @@ class RunFolder:
         sides = []
         for name in SIDES:
             path, todo = self.path / name, "restore the file from a copy, or train again"
-            if name == "context.json" and name not in sums and not path.exists():
+            if name == "context.json" and name not in {**sums, **self.entries()} and not path.exists():
                 continue
             if not path.is_file():
                 raise UserError("a side of this run is missing", str(path), todo)
-            content = path.read_bytes()
-            if name in sums and sums[name] != _sum(content):  # runs of earlier versions have no checksums
-                raise UserError("a side of this run is damaged: its checksum does not match", str(path), todo)
+            content = self.read(name, "a side", MOST_BYTES)
+            if name in sums and sums[name] != manifest.entry_of(content).sha256:  # runs that have no manifest
+                raise self._damaged(name, "a side")
             sides.append(side_from_json(content, str(path)))
         return Sides(*sides)
 
     def write_facts(self, facts: Mapping[str, Any]) -> None:
-        """Write what the data were (fingerprints and counts), and the checksums of the sides, written before."""
-        sums = {name: _sum((self.path / name).read_bytes()) for name in SIDES if (self.path / name).exists()}
-        self.write("data.json", json.dumps({**facts, "sums": sums}, indent=1, ensure_ascii=False) + "\n")
+        """Write what the data were: fingerprints and counts."""
+        self.write("data.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
     def read_facts(self) -> dict[str, Any]:
-        try:
-            content: dict[str, Any] = json.loads(self.facts_file.read_text(encoding="utf-8"))
-            if not {"pairs", "fingerprint", "valid_fingerprint"} <= set(content):
-                raise ValueError("the fingerprints are not in it")
-        except (OSError, ValueError, TypeError) as error:
-            raise _unreadable("the facts about the data", self.facts_file, error) from None
+        content = self._json("data.json", FACTS)
+        if reason := _wrong_fact(content):
+            raise unreadable(FACTS, self.facts_file, ValueError(reason))
         return content
 
     def known_facts(self) -> dict[str, Any]:
@@ -204,12 +268,25 @@ class RunFolder:
 
     def write(self, name: str, text: str) -> None:
         """Write a file whole or not at all."""
-        aside = self.path / f".{name}.part"
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(self.path / name)
+        write_whole(self.path, name, text)
+
+
+def _is_reason(reason: Any) -> bool:
+    return isinstance(reason, list) and len(reason) == 3
+
+
+def _wrong_fact(facts: Mapping[str, Any]) -> str:
+    """Return what is missing from the facts about the data, or of another type than it should be; "" if nothing is."""
+    if not {"pairs", "fingerprint", "valid_fingerprint"} <= set(facts):
+        return "the fingerprints are not in it"
+    lists = [name for name in ("pairs", "valid") if not _is_texts(facts.get(name, []))]
+    sums = [] if isinstance(facts.get("sums", {}), dict) else ["sums"]
+    texts = [name for name in ("init", "command", "folder") if not isinstance(facts.get(name), str | None)]
+    return f"{', '.join(lists + texts + sums)}: not of the expected type" if lists + texts + sums else ""
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _without_race(content: dict[str, Any]) -> dict[str, Any]:
@@ -251,14 +328,10 @@ def _take(file: IO[str]) -> bool:
     return True
 
 
-def _unreadable(what: str, path: Path, error: Exception) -> UserError:
+def unreadable(what: str, path: Path, error: Exception) -> UserError:
     reason = (error.strerror if isinstance(error, OSError) else None) or " ".join(str(error).split())
     todo = "restore the file from a copy, or train a new run with another --out"
     return UserError(f"{what} of this run cannot be read: {reason}", str(path), todo)
-
-
-def _sum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -266,27 +339,3 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     before, after = dict(flatten(old)), dict(flatten(new))
     keys = [*before, *(k for k in after if k not in before)]
     return [f"{k}: {before.get(k)} → {after.get(k)}" for k in keys if before.get(k) != after.get(k)]
-
-
-def best_weights(folder: RunFolder) -> dict[str, Tensor]:
-    """Return the weights that `best` links to; if damaged, those of the newest whole checkpoint, with a warning."""
-    best = folder.path / "best"
-    newest = [folder.checkpoints / checkpoint.name_of(step) for step in reversed(checkpoint.steps(folder.checkpoints))]
-    damage = ""
-    for path in ([best.resolve()] if best.exists() else []) + newest:
-        try:
-            weights = checkpoint.load(path, weights_only=True).weights
-        except checkpoint.Damaged as reason:
-            damage = damage or f"{path} is damaged: {reason}"
-            continue
-        if damage:
-            warnings.warn(f"checkpoint {damage}; {path.name} is used instead", stacklevel=2)
-        return weights
-    if damage:
-        todo = "train again, or restore the folder from a copy"
-        raise UserError(f"every checkpoint of this run is damaged: {damage}", str(folder.checkpoints), todo)
-    raise UserError(
-        "this run has no checkpoint yet",
-        str(folder.path),
-        "wait for its training, or continue it with `weft train --resume`",
-    )

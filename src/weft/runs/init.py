@@ -16,7 +16,8 @@ from weft.data.prepare import Prepared
 from weft.data.sides.sides import Sides
 from weft.data.text.tokens import Tokeniser
 from weft.learn.model import model_of
-from weft.runs.folder import RunFolder, best_weights, differences
+from weft.runs.folder import RunFolder, differences
+from weft.runs.weights import best_weights
 from weft.settings import Layer
 from weft.spec import Data, Spec
 

@@ -35,6 +35,7 @@ class Job:
     resume: bool = False
     init: Path | None = None
     command: str = ""
+    strict: bool = False  # whether a damaged checkpoint is an error, instead of resuming from an older one
     chosen: Choices | None = None  # what the autopilot chose already, for runs that share its choices
 
 

@@ -8,7 +8,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from weft.core.files import parse_json, read_regular
+from weft.core.manifest import entry_of_file
 from weft.score.metrics import with_current_names
+
+MOST_BYTES = 1 << 30
 
 
 class LogFile:
@@ -24,6 +28,12 @@ class LogFile:
     @property
     def bytes(self) -> int:
         return self.path.stat().st_size if self.path.exists() else 0
+
+    def checksum(self) -> str:
+        """Return the checksum of all that is written; "" where nothing is."""
+        if not self.path.exists():
+            return ""
+        return entry_of_file(self.path.parent, self.path.name).sha256
 
     def cut(self, length: int) -> None:
         if self.bytes > length:
@@ -44,7 +54,8 @@ class LogFile:
 
     def _texts(self) -> list[str]:
         """Split at line feeds alone: texts may hold other characters that end a line elsewhere."""
-        text = self.path.read_text(encoding="utf-8", errors="replace") if self.path.exists() else ""
+        content = read_regular(self.path.parent, self.path.name, MOST_BYTES) if self.path.exists() else b""
+        text = content.decode("utf-8", errors="replace")
         return [line for line in text.split("\n") if line]
 
 
@@ -59,7 +70,7 @@ def finite(value: Any) -> Any:
 
 def _parsed(text: str) -> dict[str, Any] | None:
     try:
-        line = json.loads(text)
+        line = parse_json(text)
     except ValueError:
         return None
     return with_current_names(line) if isinstance(line, dict) else None

@@ -20,8 +20,8 @@ from weft.learn.loop import Trainer
 from weft.learn.world import World
 from weft.runs.fit import fit
 from weft.runs.folder import RunFolder
-from weft.runs.log import LogFile
 from weft.runs.ready import Ready
+from weft.runs.weights import newest_progress
 from weft.spec import Spec
 
 LAG_FACTOR, LAG_NATS = 1.5, 0.05  # a model whose loss is so many times, and so much, above the best one's is left out
@@ -138,8 +138,8 @@ def exclude_lagging(folder: RunFolder, members: int, note: Callable[[str], None]
 
 def _best_loss(folder: RunFolder) -> float:
     """Return the loss of the weights that are kept; infinity where there are none."""
-    losses = [line["loss"] for line in LogFile(folder.log).evaluations() if line["best"] and line["loss"] is not None]
-    return losses[-1] if losses else math.inf
+    loss = newest_progress(folder).best_loss
+    return math.inf if loss is None else loss
 
 
 class ShareReporter:

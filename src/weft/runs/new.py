@@ -79,6 +79,7 @@ def _facts(job: Job, folder: RunFolder, ready: Ready) -> dict[str, Any]:
         "kept_aside": prepared.held_out,
         "source_tabs": "\t" in prepared.survey.source.characters,
         "init": os.path.abspath(job.init) if job.init else None,
+        "cache": prepared.entries_used(ready.corpus),
         "command": job.command,
     }
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from weft.core.errors import UserError
 from weft.core.reporting import Reporter
+from weft.data.files import sides
 from weft.data.prepare import Prepared
 from weft.runs.folder import RunFolder, differences
 from weft.runs.job import Job, files_of
 from weft.runs.ready import Ready
+from weft.runs.weights import refuse_damaged
 from weft.settings import compose, implied_kind, merge
 from weft.spec import Spec
 
@@ -19,6 +22,8 @@ from weft.spec import Spec
 def reopen(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter) -> Ready:
     """Open a run again; UserError if settings or data have changed."""
     spec = folder.read_spec()
+    if job.strict:
+        refuse_damaged(folder)
     changed = _changed(spec, job)
     if changed:
         raise UserError(
@@ -29,10 +34,20 @@ def reopen(job: Job, folder: RunFolder, pairs: Sequence[str], reporter: Reporter
     if not pairs and "-" in spec.data.pairs:
         todo = f"pipe the same pairs in again: … | weft train - --out {folder.path} --resume"
         raise UserError("the pairs of this run came from stdin, which can be read only once", str(folder.path), todo)
+    if not pairs:
+        _check_regular(folder, [*spec.data.pairs, *(job.valid or spec.data.valid)])
     prepared = Prepared(files_of(spec, pairs or spec.data.pairs, job.valid or spec.data.valid), progress=reporter.stage)
     _check_same_data(folder, prepared)
     _check_same_init(folder, job.init)
     return Ready.of(spec, folder.read_sides(), prepared)
+
+
+def _check_regular(folder: RunFolder, paths: Sequence[str]) -> None:
+    """Refuse a run that names anything but files as its data: a pipe or a device could be read for ever."""
+    for path in chain.from_iterable(map(sides, paths)):
+        if Path(path).exists() and not Path(path).is_file():
+            what = f"the run names {path} as its data, which is not a file"
+            raise UserError(what, str(folder.spec_file), "name the files: weft train PAIRS --out RUN --resume")
 
 
 def _changed(spec: Spec, job: Job) -> list[str]:
@@ -61,7 +76,7 @@ def _check_same_data(folder: RunFolder, prepared: Prepared) -> None:
 
 
 def _check_same_init(folder: RunFolder, init: Path | None) -> None:
-    begun = folder.read_facts()["init"]
+    begun = folder.read_facts().get("init")
     if init is not None and os.path.abspath(init) != begun:
         raise UserError(
             f"the run was started from {begun or 'random weights'}, and it now has its own weights",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from weft.core.errors import UserError
 from weft.core.memory import give_back
@@ -15,7 +16,7 @@ from weft.learn.loop import Trainer
 from weft.learn.world import World, join_world
 from weft.runs.finish import finish
 from weft.runs.fit import fit
-from weft.runs.folder import RunFolder
+from weft.runs.folder import FINISHED, RunFolder
 from weft.runs.job import Job, default_out, requested_spec
 from weft.runs.log import LogFile
 from weft.runs.members import (
@@ -88,7 +89,7 @@ def _train(
 ) -> None:
     """Train the run's models and finish it. A start that fails before its first checkpoint leaves no run."""
     give_back()  # the memory that reading and encoding needed
-    last_line = LogFile(folder.log).last()
+    last_line = _reopened_log(folder) if world.first else {}
     try:
         trainers = _train_models(ready, folder, pairs, world, reporter)
         give_back()  # the memory that the steps needed
@@ -100,6 +101,12 @@ def _train(
         folder.explain(error)
         explain_out_of_memory(error, ready.spec)
         raise
+
+
+def _reopened_log(folder: RunFolder) -> dict[str, Any]:
+    """Take what training changes off the manifest; return the last line of the log, if it is as it was written."""
+    line = LogFile(folder.log).last()
+    return {} if folder.log.name in folder.unseal(FINISHED) else line
 
 
 def _train_models(

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.core.errors import UserError
+from weft.core.files import parse_json
 from weft.core.pair import SPECIALS, UNKNOWN, Pair
 from weft.core.shapes import Symbols
 from weft.data.blocks import Block
@@ -362,6 +363,12 @@ def learn_subwords(kind: str, texts: Iterable[str], size: int, marks: Sequence[s
 
 LISTED: dict[str, type[_Listed]] = {"characters": Characters, "parts": Parts, "words": Words}
 SUBWORDS = ("bpe", "unigram")
+KNOWN = {  # the values that some fields can have
+    "tag_at": ("start", "end", "decoder"),
+    "unseen": ("unknown", "nearest", "carried", "kin"),
+    "backward": (False, True),
+}
+FURTHER_PARTS = ("normalizer", "post_processor", "added_tokens", "truncation", "padding")  # of a model of `tokenizers`
 COUNTED = ("characters", "parts")  # kinds that are learned from counts of characters alone
 
 
@@ -386,7 +393,7 @@ def learn_counted(kind: str, characters: Mapping[str, int], marks: Sequence[str]
 def from_json(text: str | bytes, where: str) -> Tokeniser:
     """A tokeniser as saved by `to_json`; `where` is named if it cannot be read."""
     try:
-        return _loaded(json.loads(text))
+        return _loaded(parse_json(text))
     except Exception as error:  # tokenizers raises bare Exceptions
         raise UserError(
             f"this is not a tokeniser that Weft wrote ({type(error).__name__}: {error})",
@@ -396,6 +403,7 @@ def from_json(text: str | bytes, where: str) -> Tokeniser:
 
 
 def _loaded(content: dict[str, Any]) -> Tokeniser:
+    _check(content)
     tokeniser = _of_kind(content)
     tokeniser.tag_at = content.get("tag_at", "start")  # runs of an older Weft do not say it, nor the next
     unseen = content.get("unseen", "unknown")
@@ -403,6 +411,33 @@ def _loaded(content: dict[str, Any]) -> Tokeniser:
     tokeniser.backward = content.get("backward", False)
     tokeniser.alphabet = content.get("alphabet", "")
     return tokeniser
+
+
+def _check(content: dict[str, Any]) -> None:
+    """Refuse what `to_json` does not write: a tokeniser may come from anyone. ValueError, KeyError or TypeError."""
+    for name, values in (("marks", content["marks"]), ("symbols", content.get("symbols", []))):
+        texts = isinstance(values, list) and all(isinstance(value, str) for value in values)
+        if not texts or len(set(values)) < len(values):
+            raise ValueError(f"{name} are not different texts")
+    if content["kind"] in COUNTED and any(len(symbol) != 1 for symbol in content["symbols"]):
+        raise ValueError("symbols are not single characters")
+    for name, known in KNOWN.items():
+        if name in content and content[name] not in known:
+            raise ValueError(f"{name} is {content[name]!r}")
+    if not isinstance(content.get("alphabet", ""), str):
+        raise ValueError("the alphabet is not a text")
+    if content["kind"] in SUBWORDS:
+        _check_subwords(content["model"])
+
+
+def _check_subwords(model: dict[str, Any]) -> None:
+    """Refuse a model of `tokenizers` with other parts than the two that Weft uses, and gaps in its numbers."""
+    parts = [model[name]["type"] for name in ("pre_tokenizer", "decoder")]
+    if parts != ["ByteLevel", "ByteLevel"] or any(model.get(name) for name in FURTHER_PARTS):
+        raise ValueError("it has parts that Weft does not use")
+    vocabulary = model["model"]["vocab"]
+    if isinstance(vocabulary, dict) and sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise ValueError("the numbers of its symbols have gaps")
 
 
 def _of_kind(content: dict[str, Any]) -> Tokeniser:
