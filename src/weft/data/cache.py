@@ -47,6 +47,14 @@ def write_cached(path: Path, text: str) -> None:
         raise unwritable(path.parent, error) from error
 
 
+def seal_cached(folder: Path, names: Sequence[str]) -> None:
+    """Write the manifest of a folder of the cache."""
+    try:
+        manifest.seal(folder, names)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
 def usable(folder: Path, names: Sequence[str] | None = None) -> bool:
     """Return whether a folder of the cache is whole (or files in it); one that is damaged is told, and removed."""
     if not (folder / manifest.NAME).exists():

@@ -29,6 +29,7 @@ from weft.data.cache import (
     forget_old,
     given_in_memory,
     keep_given,
+    seal_cached,
     unwritable,
     usable,
     write_cached,
@@ -112,7 +113,7 @@ class Prepared:
             progress = None if tell is None else lambda rows, share: tell("reading", rows, share)
             result = scan(self.files, aside, progress)
             write_cached(aside / SCAN, result.to_json())
-            manifest.seal(aside, [SCAN, SPOOL])
+            seal_cached(aside, [SCAN, SPOOL])
             self._fingerprints = result.fingerprint, result.valid_fingerprint
             folder = self._entry()
             if not (folder / manifest.NAME).exists():  # another run may have made the same meanwhile
@@ -216,8 +217,9 @@ class Prepared:
         """Return the tokeniser of one column, where the other side is not text."""
         marks = self.survey.marks if role == "source" else ()
         path = self.folder / f"tokens-{digest_of([role, tokens, size])}" / f"{role}.json"
-        if not path.exists():
-            write_whole(path, self._learn_one(tokens, size, (role,), "", marks).to_json())
+        if not usable(path.parent):
+            write_cached(path, self._learn_one(tokens, size, (role,), "", marks).to_json())
+            seal_cached(path.parent, [path.name])
         tokeniser = from_json(path.read_text(encoding="utf-8"), str(path))
         tokeniser.tag_at, tokeniser.unseen = tag_at, unseen
         return tokeniser
@@ -240,7 +242,7 @@ class Prepared:
         if not usable(folder):
             for path, tokeniser in zip(paths, self._learn(source, target, shared, prompted, more), strict=True):
                 write_cached(path, tokeniser.to_json())
-            manifest.seal(folder, [path.name for path in paths])
+            seal_cached(folder, [path.name for path in paths])
         loaded = [from_json(path.read_text(encoding="utf-8"), str(path)) for path in paths]
         for tokeniser in loaded:
             tokeniser.tag_at, tokeniser.unseen = tag_at, unseen

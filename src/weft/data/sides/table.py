@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
 from weft.core.errors import UserError
+from weft.core.files import parse_json
 from weft.data.formats import Fault
 from weft.data.records import NumbersText
 from weft.data.sides.label import Label, LabelKind, TokenLabels
@@ -44,13 +44,15 @@ def side_from_json(text: str | bytes, where: str) -> Side:
     from weft.data.text.tokens import from_json
 
     try:
-        kind = json.loads(text).get("kind")
+        kind = parse_json(text).get("kind")
     except (ValueError, AttributeError):
         kind = None
-    if kind not in KINDS or kind == "text":  # tokenisers have the name of their own kind there
+    if (
+        not isinstance(kind, str) or kind not in KINDS or kind == "text"
+    ):  # tokenisers have the name of their own kind there
         return from_json(text, where)
     try:
-        return KINDS[kind]().load(json.loads(text))
+        return KINDS[kind]().load(parse_json(text))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"this is not a side that Weft wrote ({type(error).__name__}: {error})"
         raise UserError(what, where, "restore the file, or train again") from None
