@@ -191,16 +191,19 @@ class Classifier(Model):
 
 
 class Tagger(Model):
-    """An encoder and a label for each position that it reads; where END is read, nothing is wanted."""
+    """An encoder and a label for each token that it reads.
 
-    def __init__(self, source_reader: Reader, encoder: Encoder, head: Head) -> None:
+    `ends` is how many positions at the end of each row have no label: one where END follows the tokens.
+    """
+
+    def __init__(self, source_reader: Reader, encoder: Encoder, head: Head, ends: int) -> None:
         super().__init__()
-        self.source_reader, self.encoder, self.head = source_reader, encoder, head
+        self.source_reader, self.encoder, self.head, self.ends = source_reader, encoder, head, ends
 
     def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
         memory = self.encode(batch.source)
-        return memory.states, memory  # (B, S, D)
+        return memory.states[:, : memory.states.shape[1] - self.ends], memory  # (B, T, D)
 
     def label(self, source: Column, context: Column | None = None) -> Emission:
         memory = self.encode(source)
-        return self.head(memory.states, memory)
+        return self.head(memory.states[:, : memory.states.shape[1] - self.ends], memory)

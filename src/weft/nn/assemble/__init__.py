@@ -117,20 +117,26 @@ def assemble(
     width = encoder.width if written is None else written[1].width
     head = HEADS[spec.head.kind](Output(spec, target, width, encoder.width, of_target, known))
     if written is None:
-        return _without_decoder(spec, source_reader, encoder, head, context)
+        ends = int(isinstance(source, Symbols) and source.ended)
+        return _without_decoder(spec, source_reader, encoder, head, context, ends)
     prompted = spec.data.tag is not None and spec.data.tag_at == "decoder"
     bridge, parts = _bridge(spec), (*written, head, prompted)
     return Seq2Seq(source_reader, encoder, bridge, *parts, _context(spec, context) if context is not None else None)
 
 
 def _without_decoder(
-    spec: Spec, reader: AnyReader, encoder: AnyEncoder, head: Tokens | Label | NumberHead, context: Shape | None
+    spec: Spec,
+    reader: AnyReader,
+    encoder: AnyEncoder,
+    head: Tokens | Label | NumberHead,
+    context: Shape | None,
+    ends: int,
 ) -> Aligned | Classifier | Tagger:
     """Build a model that predicts tokens or blanks, or labels, from what the encoder reads."""
     if not isinstance(head, Label):
         return Aligned(reader, encoder, head)
     if spec.task == "classify-tokens":
-        return Tagger(reader, encoder, head)
+        return Tagger(reader, encoder, head, ends)
     pool = POOLS[spec.pool.kind](encoder.width)
     return Classifier(reader, encoder, pool, head, _context(spec, context) if context is not None else None)
 
