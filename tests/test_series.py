@@ -27,6 +27,8 @@ from weft.learn.objectives import OBJECTIVES, Likelihood
 from weft.learn.snapshot import put_weights
 from weft.nn.assemble import assemble
 from weft.nn.packed import packed
+from weft.search.decode import SearchPlan, decode
+from weft.search.ensemble import Ensemble
 from weft.settings import compose
 
 READ, WRITTEN, BESIDE = 3, 2, 4  # features
@@ -327,6 +329,38 @@ def test_text_may_have_a_context_of_numbers(use: str) -> None:
             log_probs, state = model.advance(y, state)
             real = batch.wanted.mask[:, step]
             same(log_probs[real], whole[:, step][real])
+
+
+@pytest.mark.parametrize("kind", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize("use", ["attend", "step"])
+def test_a_search_reads_the_context_of_each_line_alone_or_in_an_ensemble(use: str, kind: str) -> None:
+    """Also beyond the end of a context that is read step by step."""
+    tree = layer(source__kind="numbers", data__context=3, context={"kind": "numbers", "use": use})
+    torch.manual_seed(1)
+    models: list[Any] = [
+        assemble(compose(("flag", tree)).spec, Vectors(READ), Symbols(9), Vectors(2)).eval() for _ in range(2)
+    ]
+    sources, contexts, cpu = rows([3, 1, 4], READ, 1), rows([2, 4, 1], 2, 2), torch.device("cpu")
+    plan = SearchPlan(kind, nbest=2 if kind == "beam" else 1, max_extra=6)
+    found = decode(models[0], sources, plan, cpu, contexts=contexts)
+    alone = [
+        decode(models[0], [s], plan, cpu, contexts=[c], lines=[n])[0] for n, (s, c) in enumerate(zip(sources, contexts))
+    ]
+    assert [[h.ids for h in line] for line in found] == [[h.ids for h in line] for line in alone]
+    others = decode(models[0], sources, plan, cpu, contexts=[context + 3 for context in contexts])
+    assert [h.score for line in others for h in line] != [h.score for line in found for h in line]
+    if kind != "sample":
+        twins = Ensemble([models[0], models[0]])
+        pairs = [[(row, row) for row in side] for side in (sources, contexts)]
+        both = decode(twins, pairs[0], plan, cpu, contexts=pairs[1])
+        assert [[h.ids for h in line] for line in both] == [[h.ids for h in line] for line in found]
+
+
+def test_a_model_that_reads_a_context_refuses_to_go_without() -> None:
+    tree = layer(data__context=3, context={"kind": "numbers", "use": "step"})
+    model: Any = assemble(compose(("flag", tree)).spec, Symbols(9), Symbols(9), Vectors(2)).eval()
+    with pytest.raises(AssertionError, match="reads a context"):
+        model.begin(Column.of_ids([[4, 5]]))
 
 
 def test_a_classifier_pools_the_context_with_the_source() -> None:

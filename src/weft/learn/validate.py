@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -21,7 +21,7 @@ from weft.nn.model import Model
 from weft.nn.packed import packed
 from weft.score.evaluation import Evaluation
 from weft.score.metrics import table_of
-from weft.search.decode import Searched, SearchPlan, Source, decode, deduplicate
+from weft.search.decode import Searched, SearchPlan, decode, deduplicate
 
 
 @dataclass(frozen=True)
@@ -74,19 +74,27 @@ class Validator:
         if not isinstance(self.sides.target, Tokeniser):
             best = search_at_once([model], [self.rows], self.sides, plan, device, tick=tick)
             return [self.sides.text(outputs[0].row, pair) for outputs, pair in zip(best, self.pairs)]
-        sources = self.rows.source
+        sources, contexts = self.rows.source, self.rows.context
         limits = self._soon_after_targets(plan) if cut else [plan.longest(len(source)) for source in sources]
-        groups = deduplicate([(limit, *source) for limit, source in zip(limits, sources)], plan)
+        groups = deduplicate(self._keys(limits), plan)
         if tick is not None and len(groups) < len(limits):
             tick(len(limits) - len(groups))
         firsts = [rows[0] for rows in groups]
         wanted, longest = [sources[row] for row in firsts], [limits[row] for row in firsts]
+        beside = None if contexts is None else [contexts[row] for row in firsts]
         texts = [""] * len(limits)
-        decoded = decode(cast(Searched, model), cast(list[Source], wanted), plan, device, longest=longest, tick=tick)
+        decoded = decode(cast(Searched, model), wanted, plan, device, contexts=beside, longest=longest, tick=tick)
         for rows, hypotheses in zip(groups, decoded):
             for row in rows:
                 texts[row] = self.sides.text(hypotheses[0].ids, self.pairs[row])
         return texts
+
+    def _keys(self, limits: Sequence[int]) -> list[Hashable]:
+        """Return what an output depends on: the limit of its length, the source, and the context."""
+        if isinstance(self.sides.source, Tokeniser) and self.rows.context is None:
+            return [(limit, *source) for limit, source in zip(limits, self.rows.source)]
+        columns = [column for column in (self.rows.source, self.rows.context) if column is not None]
+        return [(limit, *(np.asarray(side[row]).tobytes() for side in columns)) for row, limit in enumerate(limits)]
 
     def _soon_after_targets(self, plan: SearchPlan) -> list[int]:
         pairs = zip(self.rows.source, self.rows.target)

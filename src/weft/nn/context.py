@@ -8,9 +8,16 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from weft.core.kinds import Column, Encoder, Memory, Reader
 from weft.core.masks import reverse_real
+
+
+def at_steps(beside: Tensor, place: int, length: int) -> Tensor:
+    """Return the vectors of steps `place` … (B, length, D); zeros where the context is over."""
+    part = beside[:, place : place + length]
+    return part if part.shape[1] == length else pad(part, (0, 0, 0, length - part.shape[1]))
 
 
 class StepContext(nn.Module):

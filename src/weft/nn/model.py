@@ -58,8 +58,9 @@ class Model(nn.Module):
         self.source_reader.begin()
         values = reverse_real(source.values, source.mask) if self.encoder.reverse else source.values
         memory = replace(self.encoder(self.source_reader(values), source.mask), source=source.values)
-        if self.context_reader is None or context is None:
+        if self.context_reader is None:
             return memory
+        assert context is not None, "this model reads a context"
         return self.context_reader.extend(memory, context)
 
     @property

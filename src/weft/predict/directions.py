@@ -52,6 +52,13 @@ class DirectionEnsemble:
         by_member: list[Any] = [rows.source for rows in self.inputs(pairs)]
         return list(zip(*by_member)) if len(by_member) > 1 else list(by_member[0])
 
+    def contexts(self, pairs: Sequence[Pair]) -> list[Source] | None:
+        """Return the contexts like the sources; None where the models read none."""
+        if self.sides.context is None:
+            return None
+        by_member: list[Any] = [rows.context for rows in self.inputs(pairs)]
+        return list(zip(*by_member)) if len(by_member) > 1 else list(by_member[0])
+
     @property
     def target(self) -> Tokeniser:
         """The tokeniser of the outputs, which are text."""
@@ -113,7 +120,14 @@ def search_both_directions(
     for first in range(0, len(pairs), AT_ONCE):
         chunk = pairs[first : first + AT_ONCE]
         by_line = decode(
-            lead.searched, lead.sources(chunk), plan, device, batch_lines=batch_lines, tick=tick, all_found=True
+            lead.searched,
+            lead.sources(chunk),
+            plan,
+            device,
+            contexts=lead.contexts(chunk),
+            batch_lines=batch_lines,
+            tick=tick,
+            all_found=True,
         )
         each = [(pair, hypothesis) for pair, hypotheses in zip(chunk, by_line) for hypothesis in hypotheses]
         backward = iter(other.scores([pair for pair, _ in each], [hypothesis.ids[::-1] for _, hypothesis in each]))

@@ -182,9 +182,16 @@ class Predictor:
             for position, hypotheses in engine.decode([sources[i] for i in taken], plan, batch_lines, tick):
                 yield taken[position], hypotheses
         left = sorted(set(range(len(sources))) - set(taken))
-        sources_left, lines_left = [sources[i] for i in left], [lines[i] for i in left]
+        contexts = lead.contexts(pairs)
         decoded = decode(
-            lead.searched, sources_left, plan, self.device, lines=lines_left, batch_lines=batch_lines, tick=tick
+            lead.searched,
+            [sources[i] for i in left],
+            plan,
+            self.device,
+            contexts=None if contexts is None else [contexts[i] for i in left],
+            lines=[lines[i] for i in left],
+            batch_lines=batch_lines,
+            tick=tick,
         )
         yield from zip(left, decoded)
 

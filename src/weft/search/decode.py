@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from weft.core.kinds import Aligner, Column, Hypothesis, Stepper, padded
-from weft.core.pair import END
+from weft.core.kinds import Aligner, Column, Hypothesis, Stepper
 from weft.search import ctc
 from weft.search.beam import beam
 from weft.search.distinct import distinct
@@ -22,7 +22,8 @@ from weft.search.rules import Rules, forbid_blanked
 from weft.search.sample import draws, nucleus, one_each
 
 Searched = Stepper[Any] | Aligner
-Source = Sequence[int] | Sequence[Sequence[int]]  # ids, or for an ensemble each model's
+Row = Sequence[int] | npt.NDArray[np.float32]  # ids, or vectors (S, F)
+Source = Row | Sequence[Row]  # for an ensemble each model's
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def decode(
     plan: SearchPlan,
     device: torch.device,
     *,
+    contexts: Sequence[Source] | None = None,
     lines: Sequence[int] | None = None,
     longest: Sequence[int] | None = None,
     batch_lines: int = 64,
@@ -75,16 +77,19 @@ def decode(
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses for each source, the best first, in the order of the sources.
 
-    There are `plan.nbest` of them, or with `all_found` every finished one of the beam. `lines` numbers the sources, for
-    sampling; by default it is their position. `longest` has the most symbols of each source's output, in the place of
-    the plan's limit. Sources of similar length are decoded together.
+    `contexts` has the context of each source, for models that read one. There are `plan.nbest` hypotheses, or with
+    `all_found` every finished one of the beam. `lines` numbers the sources, for sampling; by default it is their
+    position. `longest` has the most symbols of each source's output, in the place of the plan's limit. Sources of
+    similar length are decoded together.
     """
     lines = range(len(sources)) if lines is None else lines
     longest = [plan.longest(_length(s)) for s in sources] if longest is None else longest
     results: list[list[Hypothesis]] = [[] for _ in sources]
     for batch in _batches([_length(s) for s in sources], batch_lines, batch_symbols):
         limits = torch.tensor([longest[i] for i in batch], device=device)
-        decoded = _decode_batch(model, [sources[i] for i in batch], plan, limits, device, [lines[i] for i in batch])
+        source = _padded([sources[i] for i in batch], device)
+        context = None if contexts is None else _padded([contexts[i] for i in batch], device)
+        decoded = _decode_batch(model, source, context, plan, limits, [lines[i] for i in batch])
         for i, hypotheses in zip(batch, decoded):
             results[i] = hypotheses if all_found else hypotheses[: plan.nbest]
         if tick is not None:
@@ -105,35 +110,46 @@ def _batches(lengths: Sequence[int], batch_lines: int, batch_symbols: int) -> li
 
 
 def _length(source: Source) -> int:
-    """Return the number of symbols; for an ensemble that of the longest of its models' sources."""
-    return max((len(ids) for ids in source if not isinstance(ids, int)), default=len(source))
+    """Return the number of positions; for an ensemble that of the longest of its models' sources."""
+    return max((len(row) for row in _each(source)), default=len(source))
+
+
+def _each(source: Source) -> list[Row]:
+    """Return the row of each model of an ensemble; none where it is the row of one model."""
+    return [] if isinstance(source, np.ndarray) else [row for row in source if not isinstance(row, int)]
 
 
 def _padded(sources: Sequence[Source], device: torch.device) -> Column:
-    """Return padded ids (B, S); for an ensemble (B, M, S)."""
-    if not sources or not sources[0] or isinstance(sources[0][0], int):
-        return Column.of_ids(sources).to(device)  # type: ignore[arg-type]
-    rows = [ids for source in sources for ids in source]
-    ids, mask = padded(rows, after=END)  # type: ignore[arg-type]
-    return Column(*(x.view(len(sources), -1, x.shape[1]) for x in (ids, mask))).to(device)
+    """Return padded ids (B, S) or vectors (B, S, F); for an ensemble (B, M, S, …)."""
+    rows = [row for source in sources for row in _each(source)]
+    if not rows:
+        return _column(sources).to(device)
+    column = _column(rows)
+    values, mask = column.values, column.mask
+    shape = (len(sources), -1, *mask.shape[1:])
+    return Column(values.view(*shape, *values.shape[2:]), mask.view(shape)).to(device)
+
+
+def _column(rows: Sequence[Any]) -> Column:
+    return Column.of_vectors(rows) if isinstance(rows[0], np.ndarray) else Column.of_ids(rows)
 
 
 def _decode_batch(
-    model: Searched, sources: Sequence[Source], plan: SearchPlan, limits: Tensor, device: torch.device, lines: list[int]
+    model: Searched, source: Column, context: Column | None, plan: SearchPlan, limits: Tensor, lines: list[int]
 ) -> list[list[Hypothesis]]:
-    source = _padded(sources, device)
     if isinstance(model, Aligner):
         return _decode_frames(model, source, plan, lines)
     if plan.kind == "beam":
         width = max(plan.width, plan.nbest)
-        return beam(model, source, limits, plan.rules, width, plan.length_penalty, plan.nbest)
+        return beam(model, source, limits, plan.rules, width, plan.length_penalty, plan.nbest, context)
     if plan.kind == "greedy":
-        return [[h] for h in one_each(model, source, limits, plan.rules)]
+        return [[h] for h in one_each(model, source, limits, plan.rules, None, context)]
     sampling = plan.temperature, plan.top_k, plan.top_p
     if plan.nbest > 1:
         random = [np.random.default_rng((plan.seed, line)) for line in lines]
-        return distinct(model, source, limits, plan.rules, plan.nbest, random, *sampling)
-    return [[h] for h in one_each(model, source, limits, plan.rules, draws(plan.seed, lines, 0, *sampling))]
+        return distinct(model, source, limits, plan.rules, plan.nbest, random, *sampling, context)
+    choose = draws(plan.seed, lines, 0, *sampling)
+    return [[h] for h in one_each(model, source, limits, plan.rules, choose, context)]
 
 
 @torch.inference_mode()

@@ -19,6 +19,7 @@ from weft.core.kinds import Memory
 from weft.nn import fused
 from weft.nn.attention import Attention, PreparedSource
 from weft.nn.cells import blend
+from weft.nn.context import at_steps
 from weft.nn.dropout import Dropout, begin_all
 from weft.nn.fused import FusedAttention
 from weft.nn.unroll import Layers, Stack
@@ -164,7 +165,7 @@ class RecurrentDecoder(nn.Module):
     def _with_more(self, x: Tensor, state: RecurrentState) -> Tensor:
         """Append the steps of a context column, and the summary if the bridge gives it at every step, to (B, T, E)."""
         if state.beside is not None:
-            x = torch.cat([x, state.beside[:, state.place : state.place + x.shape[1]]], dim=-1)
+            x = torch.cat([x, at_steps(state.beside, state.place, x.shape[1])], dim=-1)
         if state.summary is None:
             return x
         return torch.cat([x, state.summary[:, None].expand(-1, x.shape[1], -1)], dim=-1)

@@ -15,6 +15,7 @@ from weft.core.masks import biased, causal
 from weft.core.native.decoding import Block, Blocks, Decoding, Norm, Panels, StepInputs
 from weft.core.trace import tracing
 from weft.nn.cache import Cache
+from weft.nn.context import at_steps
 from weft.nn.multihead import FeedForward, MultiHead, ResidualNorm, last_norm, together
 from weft.nn.positions import NoPositions
 
@@ -59,7 +60,7 @@ class TransformerState:
         """Add the steps of a context column to the vectors (N, T, D) of as many positions."""
         if self.beside is None:
             return x
-        return x + self.beside[:, self.place : self.place + x.shape[1]]
+        return x + at_steps(self.beside, self.place, x.shape[1])
 
 
 @dataclass(frozen=True)
