@@ -25,6 +25,7 @@ from weft.choose.families import (
 )
 from weft.choose.labels import choose_labels
 from weft.choose.numbers import NUMBERS
+from weft.choose.series import choose_series
 from weft.choose.throughput import Throughput
 from weft.choose.timing import EpochEstimator, TimeBudget
 from weft.choose.tokenisation import nearly_equal, size_vocabularies, tokenise_each, tokenise_together
@@ -35,6 +36,7 @@ from weft.settings import Layer, flatten, merge
 
 __all__ = ["DEFAULT_BUDGET_SECONDS", "Choices", "choose"]
 
+OTHER_KINDS = {"label": choose_labels, "labels": choose_labels, "numbers": choose_series}  # targets that are not text
 DEFAULT_BUDGET_SECONDS = NUMBERS.default_budget
 
 
@@ -48,8 +50,9 @@ def choose(
     choices, given = Choices(), _without_nulls(given)
     seconds = _budget(choices, given)
     time = None if speed is None else TimeBudget(seconds, speed, throughput, given)
-    if survey.kind("target") in ("label", "labels"):
-        choose_labels(choices, survey, given)
+    other = OTHER_KINDS.get(survey.kind("target"))
+    if other is not None:
+        other(choices, survey, given)
         _drop_given_reasons(choices, given)
         return choices
     kinds = tokenise_together(choices, survey, tokenise_each(choices, survey, given), given)

@@ -176,6 +176,16 @@ class Numbers:
     fewest_labels_checked: int = number(50, "number of different labels from which they are doubted", BY_HAND)
     labels_per_row: float = number(0.5, "different labels per row above which a target is not of labels", BY_HAND)
 
+    # Series of numbers (series.py)
+    continuing_targets: float = number(
+        0.9, "share of targets that go on where their source ends, from which on steps are predicted", BY_HAND)
+    position_gain: float = number(
+        0.03, "share of the error that positions explain beyond steps, from which on they are read, too", BY_HAND)
+    series_width: int = number(128, "width of a model that predicts numbers", GUESS)
+    series_dropout: float = number(0.1, "dropout of a model that predicts numbers", GUESS)
+    series_batch: int = number(1024, "steps of a batch of numbers", GUESS)
+    series_epochs: float = number(60, "largest number of epochs of a model that predicts numbers", GUESS)
+
     # Time (timing.py, size.py, measure.py)
     default_budget: float = number(600.0, "seconds of training if no budget is given", CONVENTION)
     training_share: float = number(

@@ -16,7 +16,12 @@ LISTED = 5  # tags and features that are shown
 
 
 def differences(scan: Scan, pairs: Sequence[Pair], name: str) -> list[str]:
-    """Return sentences on how validation pairs differ from the training pairs, where that is worth one."""
+    """Return sentences on how validation pairs differ from the training pairs, where that is worth one.
+
+    Columns that are not text have no characters to compare.
+    """
+    if list(scan.survey.kinds.values())[:2] != ["text", "text"]:
+        return _marks(scan, name, pairs)
     sources, targets = [pair.source for pair in pairs], [target for pair in pairs for target in pair.targets]
     if _swapped(scan, sources, targets):
         what = f"{name}: its sources look like the training targets, and its targets like the training sources"

@@ -176,19 +176,20 @@ class NumbersCollector:
     """Adds up what a side has to know: widths, lengths, sums and squares of values and of steps, missing values."""
 
     def __init__(self) -> None:
-        self._rows = self._missing = self._continuing = 0
+        self._missing = self._continuing = self._in_step = 0
         self._lengths: list[int] = []
         self._sums: dict[str, tuple[int, Array, Array]] = {}  # count, sum, sum of squares
         self._origin: Array | None = None  # so that large values with little variance keep their digits
 
     def add(self, block: Block, role: str) -> None:
         sources = block.sources if role == "target" else [""] * len(block)
-        for cell, source in zip(block_cells(block, role), sources):
+        for cell, source, target in zip(block_cells(block, role), sources, block.targets):
             raw = parse(cell)
             filled = interpolated(raw)
             if self._origin is None:
                 self._origin = filled[0]
             self._missing += int(np.isnan(raw).sum())
+            self._in_step += role == "context" and len(raw) == _steps_of(target)
             self._lengths.append(len(raw))
             steps, continuing = _steps(filled, source)
             self._continuing += continuing
@@ -213,7 +214,16 @@ class NumbersCollector:
             "mean_length": float(np.mean(self._lengths)),
             "missing": self._missing,
             "continues": self._continuing / len(self._lengths),
+            "in_step": self._in_step / len(self._lengths),
         }
+
+
+def _steps_of(cell: str) -> int:
+    """Return how many steps a cell of numbers has; 0 for another."""
+    try:
+        return len(parse(cell))
+    except Fault:
+        return 0
 
 
 def _steps(filled: Array, source: str) -> tuple[Array, bool]:

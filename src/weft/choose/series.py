@@ -1,0 +1,61 @@
+"""Settings for numbers: series that are predicted step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.choose.choices import Choices
+from weft.choose.numbers import NUMBERS
+from weft.data.survey import Survey
+
+
+def choose_series(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    """Choose how series are encoded, by which model they are predicted, and how it is trained."""
+    target = survey.columns["target"]
+    choices.set("target.kind", "numbers", "the target column holds lists of numbers")
+    if survey.kind("source") == "numbers":
+        choices.set("source.kind", "numbers", "the source column holds lists of numbers")
+    _choose_encoding(choices, survey)
+    _choose_context(choices, survey)
+    _choose_length(choices, survey, given)
+    choices.set("encoder.kind", "recurrent")
+    choices.set("decoder.kind", "recurrent")
+    for part in ("encoder", "decoder", "embed"):
+        choices.set(f"{part}.width", NUMBERS.series_width)
+    choices.set("train.rate", NUMBERS.recurrent_rate)
+    choices.set("train.dropout", NUMBERS.series_dropout)
+    choices.set("train.batch_tokens", max(NUMBERS.series_batch, 2 * target["longest"]))
+    choices.set("train.max_epochs", NUMBERS.series_epochs)
+    choices.set("train.select", "ade" if target["width"] > 1 or target["longest"] > 1 else "mse")
+
+
+def _choose_encoding(choices: Choices, survey: Survey) -> None:
+    target = survey.columns["target"]
+    if target["continues"] >= NUMBERS.continuing_targets:
+        why = f"{target['continues']:.0%} of the targets go on where their source ends"
+        choices.set("numbers.differences", True, f"{why}: the model predicts steps")
+        choices.set("numbers.values", target.get("position_gain", 0.0) >= NUMBERS.position_gain)
+    columns = survey.columns.values()
+    if any(column.get("missing") for column in columns):
+        choices.set("numbers.missing", "mask", "numbers are missing")
+
+
+def _choose_context(choices: Choices, survey: Survey) -> None:
+    if survey.kind("context") == "none":
+        return
+    choices.set("context.kind", survey.kind("context"))
+    in_step = survey.columns.get("context", {}).get("in_step", 0.0) == 1
+    why = "every context is as long as its target" if in_step else "contexts are not as long as their targets"
+    choices.set("context.use", "step" if in_step else "attend", why)
+
+
+def _choose_length(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    target = survey.columns["target"]
+    shortest, longest = target["shortest"], target["longest"]
+    if shortest == longest:
+        choices.set("numbers.stop", "fixed", f"every target has {longest} steps")
+    elif choices.merged("context", given).get("use") == "step":
+        choices.set("numbers.stop", "context", "a target is as long as its context")
+    else:
+        choices.set("numbers.stop", "learned", f"targets have {shortest} to {longest} steps")
