@@ -103,6 +103,8 @@ def attempted(check: Check, subject: Any, number: int, folder: Path) -> dict[str
         _in_child(check, subject, number, folder, writer)
     os.close(writer)
     outcome = _awaited(child, reader, check.SECONDS)
+    if not outcome["tried"] and (folder / "tried.txt").exists():
+        outcome["tried"] = (folder / "tried.txt").read_text(encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     return {**outcome, "seconds": round(time.monotonic() - began, 2)}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +44,11 @@ def entry_of_file(folder: Path, name: str) -> Entry:
     with open_regular(folder, name) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Entry(file.tell(), digest)
+
+
+def size_of(folder: Path, name: str) -> int:
+    with open_regular(folder, name) as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def read(folder: Path) -> Entries:
@@ -100,7 +106,7 @@ def check_files(folder: Path, names: Iterable[str] | None = None) -> None:
 def damage_of(folder: Path, name: str, entry: Entry | None) -> str | None:
     """Return why a file is not whole; None where it is, or where nothing is known of it."""
     try:
-        if entry is not None and entry_of_file(folder, name) != entry:
+        if entry is not None and (size_of(folder, name) != entry.size or entry_of_file(folder, name) != entry):
             return f"{name} does not match its checksum in {NAME}"
     except OSError as error:
         return f"{name} is missing" if error.errno == errno.ENOENT else f"{name} cannot be read: {error.strerror}"

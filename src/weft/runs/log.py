@@ -12,7 +12,7 @@ from weft.core.files import parse_json, read_regular
 from weft.core.manifest import entry_of_file
 from weft.score.metrics import with_current_names
 
-MOST_BYTES = 1 << 30
+MOST_BYTES = 1 << 28
 
 
 class LogFile:

@@ -111,7 +111,7 @@ def _check_side(run: RunFolder, name: str, known: object) -> None:
 
 def _log_state(run: RunFolder) -> FileState:
     """Return the state of the log of a run that is not finished: its newest checkpoint knows the first part."""
-    progress, content = newest_progress(run), read_regular(run.path, run.log.name, 1 << 30)
+    progress, content = newest_progress(run), read_regular(run.path, run.log.name)
     if not progress.log_sum:
         return FileState(run.log.name, "unknown")
     if manifest.entry_of(content[: progress.log_bytes]).sha256 != progress.log_sum:
