@@ -68,7 +68,7 @@ class Data(Part):
 
 class Side(Part):
     kind: Literal["auto", "text", "numbers", "label"] = "auto"
-    """What a cell holds: text, numbers as a JSON list, or (target) labels; auto: recognised by the first rows."""
+    """What the column holds: text, JSON lists of numbers or, for a target, labels; auto: found from the first rows."""
     tokens: TokensName = "characters"
     """How text is split. parts: letters and accents apart, Korean syllables into sounds; words: split at spaces."""
     size: VocabularySize = 4000
@@ -77,9 +77,9 @@ class Side(Part):
 
 class Context(Part):
     kind: Literal["auto", "text", "numbers"] = "auto"
-    """What the context holds (data.context names its column); auto: recognised by its first rows."""
+    """What the column of the context (data.context) holds; auto: found from the first rows."""
     use: Literal["auto", "step", "attend"] = "auto"
-    """Read by the decoder step by step, aligned with the target, or attended to; auto: step if it is as long."""
+    """The decoder reads it step by step, along with the target, or attends to it; auto: step if it is as long."""
     tokens: TokensName = "characters"
     """How text is split, as for the source."""
     size: VocabularySize = 4000
@@ -88,13 +88,13 @@ class Context(Part):
 
 class Numbers(Part):
     differences: bool = False
-    """Read and predict the differences between steps, as is better for trajectories, instead of the values."""
+    """Read and predict the differences between steps instead of the values, which suits trajectories better."""
     values: bool = True
     """With differences: also read the values of the source and of an attended context."""
     missing: Literal["stop", "interpolate", "mask"] = "stop"
-    """A missing value (null): stop, fill it in between its neighbours, or also tell the model where that was done."""
+    """At a missing value (null): stop, interpolate between its neighbours, or also tell the model where it was."""
     stop: Literal["fixed", "context", "learned"] = "fixed"
-    """How many steps to predict: as many as the longest training target, as the context has, or learned."""
+    """The number of steps to predict: that of the longest training target, that of the context, or a learned one."""
 
 
 class Embed(Part):
@@ -264,7 +264,7 @@ class Head(Part):
 
 class Objective(Part):
     kind: Literal["cross-entropy", "ctc", "squared", "gaussian", "mixture"] = "cross-entropy"
-    """The loss: cross-entropy per token, CTC over alignments, or of numbers squared error or −log p of Gaussians."""
+    """The loss: cross-entropy per token, CTC over alignments or, for numbers, squared error or −log p of Gaussians."""
     components: Annotated[int, Field(ge=1, le=100)] = 5
     """The number of Gaussians in a mixture."""
     smoothing: Share = 0.1

@@ -23,14 +23,16 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any]) ->
     choices.set("encoder.width", NUMBERS.label_width)
     choices.set("embed.width", NUMBERS.label_width)
     choices.set(
-        "train.dropout", NUMBERS.label_dropout, "labels are few bits each: without much dropout a model overfits"
+        "train.dropout",
+        NUMBERS.label_dropout,
+        "labels carry little information: without much dropout, a model overfits",
     )
     choices.set("train.batch_tokens", NUMBERS.recurrent_batch)
     choices.set("train.rate", NUMBERS.recurrent_rate)
     choices.set("train.max_epochs", NUMBERS.label_epochs)
     choices.set("train.select", "accuracy")
     if survey.kind("target") == "label":
-        choices.set("pool.kind", "query", "a learned query attends to the words that tell")
+        choices.set("pool.kind", "query", "a learned query attends to the words that matter")
 
 
 def _check_labels(survey: Survey) -> None:

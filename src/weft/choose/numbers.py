@@ -173,8 +173,10 @@ class Numbers:
     label_width: int = number(128, "width of the encoder and the embeddings of a model that predicts labels", GUESS)
     label_dropout: float = number(0.5, "dropout of a model that predicts labels", GUESS)
     label_epochs: float = number(30, "largest number of epochs of a model that predicts labels", GUESS)
-    fewest_labels_checked: int = number(50, "number of different labels from which they are doubted", BY_HAND)
-    labels_per_row: float = number(0.5, "different labels per row above which a target is not of labels", BY_HAND)
+    fewest_labels_checked: int = number(
+        50, "number of different labels above which labels_per_row is checked", BY_HAND)
+    labels_per_row: float = number(
+        0.5, "number of different labels per row above which a target does not hold labels", BY_HAND)
 
     # Series of numbers (series.py)
     continuing_targets: float = number(

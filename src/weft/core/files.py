@@ -98,7 +98,7 @@ def check_plain(folder: Path) -> None:
             what = (
                 f"this folder holds more than {MOST_ENTRIES:,} files, or nests them deeper than {MOST_LEVELS} folders"
             )
-            raise UserError(what, str(folder), "name a folder that `weft train` made")
+            raise UserError(what, str(folder), "give a folder that `weft train` created")
         if entry.is_symlink() and not _leads_to_checkpoint(entry):
             todo = f"if you trust what it leads to, copy the folder with it: cp -RL {folder} COPY; otherwise remove it"
             raise UserError("this folder holds a link, and links are not followed", entry.path, todo)

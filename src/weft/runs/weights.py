@@ -112,5 +112,5 @@ def _misfit(what: str, path: Path) -> UserError:
     return UserError(
         f"the weights do not fit the settings: {what}",
         f"{path} and spec.yaml",
-        "use the settings that the weights were trained with, and the Weft that trained them",
+        "use the settings and the version of Weft with which the weights were trained",
     )

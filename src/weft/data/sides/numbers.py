@@ -268,8 +268,8 @@ class NumbersKind:
             return Fault(f"the {role}: {fault.what}", fault.todo)
         width = self._widths.setdefault(role, values.shape[1])
         if values.shape[1] != width:
-            what = f"the {role} has {values.shape[1]} numbers a step, those of the rows before have {width}"
-            return Fault(what, "give every row as many numbers a step")
+            what = f"the {role} has {values.shape[1]} numbers per step, but those of the rows before have {width}"
+            return Fault(what, "give the same number of values per step in every row")
         if values.size > longest:
             return Fault(f"the {role} has {values.size:,} numbers, but the limit is {longest:,}", "shorten or split it")
         if not self.missing_allowed and np.isnan(values).any():
@@ -287,7 +287,7 @@ class NumbersKind:
         )
         return {
             "steps": steps,
-            "numbers a step": f"{survey['width']:,}",
+            "numbers per step": f"{survey['width']:,}",
             "mean": _listed(survey["mean"]),
             "standard deviation": _listed(survey["scale"]),
             "typical change a step": _listed(survey["step_scale"]),
