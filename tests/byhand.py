@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from weft.nn.positions import BUCKETS, FARTHEST, PLACES, REACH
+from weft.nn.positions import BUCKETS, FARTHEST, PLACES
 
 Vector = npt.NDArray[np.float64]
 
@@ -68,6 +68,7 @@ def _concat(score: Any, q: Vector, k: Vector) -> float:
 SCORED: dict[str, Callable[[Any, Vector, Vector], float]] = {
     "dot": lambda score, q, k: sum(a * b for a, b in zip(q, k)),
     "scaled": lambda score, q, k: sum(a * b for a, b in zip(q, k)) / math.sqrt(len(k)),
+    "scaled-width": lambda score, q, k: sum(a * b for a, b in zip(q, k)) / len(k),
     "bilinear": _bilinear,
     "additive": _additive,
     "concat": _concat,
@@ -148,6 +149,7 @@ def _gated(join: Any, s: Vector, c: Vector) -> Vector:
 JOINED: dict[str, Callable[[Any, Vector, Vector], Vector]] = {
     "concat": lambda join, s, c: np.tanh(array(join.both.weight) @ np.concatenate([s, c]) + array(join.both.bias)),
     "gate": _gated,
+    "context": lambda join, s, c: np.tanh(array(join.of_context.weight) @ c + array(join.of_context.bias)),
 }
 
 
@@ -204,7 +206,8 @@ def _turned(scheme: Any, x: Vector, place: int) -> Vector:
 
 
 def _relative(scheme: Any, head: int, query: int, key: int) -> float:
-    return float(scheme.table.detach()[head, min(max(key - query, -REACH), REACH) + REACH])
+    k = (scheme.table.shape[-1] - 1) // 2
+    return float(scheme.table.detach()[head, min(max(key - query, -k), k) + k])
 
 
 def bucket(distance: int, both_ways: bool) -> int:

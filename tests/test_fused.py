@@ -31,7 +31,7 @@ from weft.nn.unroll import over_time
 from weft.settings import compose, put
 
 compiled = pytest.mark.skipif(native.recurrence() is None, reason="the compiled recurrence was not built: no compiler")
-KNOWN = ("dot", "scaled", "bilinear", "additive", "concat")
+KNOWN = ("dot", "scaled", "scaled-width", "bilinear", "additive", "concat")
 
 
 def shaken(module: nn.Module) -> Any:
@@ -113,7 +113,7 @@ def losses(model: nn.Module, given: Batch) -> Callable[[], tuple[Tensor, ...]]:
 def test_every_cell_with_a_fed_context_equals_torch(
     cell: str, score: str, moves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    more = {"encoder__width": 12} if score in ("dot", "scaled") else {}
+    more = {"encoder__width": 12} if score in ("dot", "scaled", "scaled-width") else {}
     more |= {"decoder__attention__location_aware": moves, "decoder__attention__score": score}
     model = model_of(encoder__cell=cell, decoder__cell=cell, **more)
     calls, real = [], fused.with_attention

@@ -22,6 +22,7 @@ from weft.nn.attention import Attention
 from weft.nn.dropout import Dropout
 from weft.nn.heads import Copy, Ctc, Tokens
 from weft.nn.multihead import MultiHead
+from weft.nn.positions import Attended
 from weft.nn.readers import tokens
 from weft.nn.readers.tokens import TokenReader
 from weft.nn.unroll import LayerOptions, Reader, Stack, over_time
@@ -76,12 +77,21 @@ def test_layers_with_residuals_and_norms() -> None:
     options = LayerOptions(residual=True, norm=True)
     stack, x = shaken(Stack([CELLS["gru"](3, 4), CELLS["gru"](4, 4)], options)), free(2, 3, 3)
     check(lambda: stack.sequence(x, stack.start(2, ())), stack, x)
-    reader = shaken(Reader(*[[CELLS["lstm"](3, 2), CELLS["lstm"](4, 2)] for _ in range(2)], options))
-    mask = lengths_to_mask(torch.tensor([3, 1]))
+    check_reader("lstm", options, whole_state=False)
+
+
+@pytest.mark.parametrize("name", [name for name in CELLS if name.startswith("lstm")])
+def test_a_reader_that_hands_over_h_and_c(name: str) -> None:
+    check_reader(name, LayerOptions(), whole_state=True)
+
+
+def check_reader(name: str, options: LayerOptions, whole_state: bool) -> None:
+    cells = [[CELLS[name](3, 2), CELLS[name](4, 2)] for _ in range(2)]
+    reader, x, mask = shaken(Reader(*cells, options, whole_state)), free(2, 3, 3), lengths_to_mask(torch.tensor([3, 1]))
 
     def read() -> tuple[Tensor, ...]:
-        states, final = reader(x, mask)
-        return states[mask], *final
+        states, final, memories = reader(x, mask)
+        return states[mask], *final, *memories
 
     check(read, reader, x)
 
@@ -159,6 +169,13 @@ def test_a_bridge(name: str) -> None:
     check(lambda: bridge(memory).final, bridge, *([states] if name == "mean" else [final]))
 
 
+@pytest.mark.parametrize("name", ["last", "projected", "mlp"])
+def test_a_bridge_that_hands_over_h_and_c(name: str) -> None:
+    bridge, states, final, cell = shaken(BRIDGES[name](3, 3, 2, True)), free(2, 3, 3), free(2, 3), free(2, 3)
+    memory = Memory(states, lengths_to_mask(torch.tensor([3, 1])), (final,), cells=(cell,))
+    check(lambda: bridge(memory).final + bridge(memory).cells, bridge, final, cell)
+
+
 def test_a_bridge_of_zeros_hands_nothing_back() -> None:
     final = free(2, 3)
     assert BRIDGES["zeros"](3, 3, 2)(Memory(free(2, 3, 3), torch.ones(2, 3).bool(), (final,))).final == ()
@@ -166,7 +183,7 @@ def test_a_bridge_of_zeros_hands_nothing_back() -> None:
 
 @pytest.mark.parametrize("name", POSITIONS)
 def test_a_position_scheme(name: str) -> None:
-    scheme = shaken(POSITIONS[name](8, 2, True))
+    scheme = shaken(POSITIONS[name](8, Attended(2, layers=2)))
     x, heads = free(1, 3, 8 - scheme.room), free(1, 2, 3, 4)
     start = 510 if name == "learned" else 20  # the last place of the table is among them
 

@@ -21,7 +21,7 @@ from weft.learn.objectives import Ctc
 from weft.nn.assemble import assemble
 from weft.nn.cells import Gru, Recurrence
 from weft.nn.dropout import Dropout, OverTime
-from weft.nn.lstm import Lstm
+from weft.nn.lstm import Lstm, LstmI
 from weft.nn.unroll import LayerOptions, Reader, Stack, over_time
 from weft.settings import compose
 
@@ -174,7 +174,7 @@ def test_a_reader_of_both_directions_joins_them_before_sum_and_norm(residual: bo
     cells = [[Lstm(3, 2), Lstm(4, 2)] for _ in range(2)]
     reader = shaken(Reader(*cells, LayerOptions(residual=residual, norm=norm)))
     x, lengths = torch.randn(2, 4, 3).double(), [4, 2]
-    states, final = reader(x, lengths_to_mask(torch.tensor(lengths)))
+    states, final, _ = reader(x, lengths_to_mask(torch.tensor(lengths)))
     for row, length in enumerate(lengths):
         up = x[row : row + 1, :length]
         for place, (ahead, back) in enumerate(zip(*cells)):
@@ -192,16 +192,18 @@ HOLES = torch.tensor([[0, 1, 0, 1, 1, 0], [1, 0, 0, 0, 0, 1], [1, 1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("both_directions", [True, False])
-@pytest.mark.parametrize("cell", [Gru, Lstm])
-def test_a_recurrence_skips_holes_in_the_mask(cell: type[Recurrence], both_directions: bool) -> None:
+@pytest.mark.parametrize(("cell", "whole_state"), [(Gru, False), (Lstm, False), (Lstm, True), (LstmI, True)])
+def test_a_recurrence_skips_holes_in_the_mask(cell: type[Recurrence], both_directions: bool, whole_state: bool) -> None:
     forwards, backwards = ([cell(3, 4), cell(8 if both_directions else 4, 4)] for _ in range(2))
-    reader = shaken(Reader(forwards, backwards if both_directions else [], LayerOptions(residual=True, norm=True)))
+    options = LayerOptions(residual=True, norm=True)
+    reader = shaken(Reader(forwards, backwards if both_directions else [], options, whole_state))
     x = torch.randn(4, 6, 3).double()
-    states, final = reader(x, HOLES)
+    states, final, memories = reader(x, HOLES)
+    assert len(memories) == 2 * whole_state
     for row, real in enumerate(HOLES):
-        alone, last = reader(x[row : row + 1, real], torch.ones(1, int(real.sum())).bool())
+        alone, last, kept = reader(x[row : row + 1, real], torch.ones(1, int(real.sum())).bool())
         same(states[row, real], alone[0])
-        for ours, theirs in zip(final, last, strict=True):
+        for ours, theirs in zip(final + memories, last + kept, strict=True):
             same(ours[row], theirs[0])
 
 

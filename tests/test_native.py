@@ -223,7 +223,7 @@ MASK = torch.tensor([[1, 0, 1, 1, 0, 1], [0, 1, 0, 1, 0, 0], [1, 1, 1, 1, 0, 0],
 
 @compiled
 @pytest.mark.parametrize("located", [False, True], ids=["", "location-aware"])
-@pytest.mark.parametrize("score", ["dot", "scaled", "bilinear", "additive", "concat"])
+@pytest.mark.parametrize("score", ["dot", "scaled", "scaled-width", "bilinear", "additive", "concat"])
 def test_holes_in_the_mask_are_not_attended_to(score: str, located: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     attention = "decoder.attention"
     model = model_of({f"{attention}.score": score, f"{attention}.location_aware": located})

@@ -96,20 +96,27 @@ def test_lstm_step_by_step_equals_torch() -> None:
         same(state[1], their_state[1])
 
 
-def test_lstm_in_both_directions_and_two_layers_equals_torch_on_packed_rows() -> None:
+@pytest.mark.parametrize("whole_state", [True, False])
+def test_lstm_in_both_directions_and_two_layers_equals_torch_on_packed_rows(whole_state: bool) -> None:
     ahead, back = ([Lstm(5, 6), Lstm(12, 6)] for _ in range(2))
-    reader, theirs = shaken(Reader(ahead, back, LayerOptions())), nn.LSTM(5, 6, 2, batch_first=True, bidirectional=True)
+    reader = shaken(Reader(ahead, back, LayerOptions(), whole_state))
+    theirs = nn.LSTM(5, 6, 2, batch_first=True, bidirectional=True)
     weights = {}
     for layer in range(2):
         weights |= torch_names(ahead[layer], f"_l{layer}") | torch_names(back[layer], f"_l{layer}_reverse")
     theirs.load_state_dict(weights)
     lengths = torch.tensor([4, 7, 1])
     x, mask = torch.randn(3, 7, 5), lengths_to_mask(lengths)
-    states, final = reader(x, mask)
-    packed, (their_final, _) = theirs(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+    states, final, memories = reader(x, mask)
+    packed, (their_final, their_memories) = theirs(
+        pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    )
     same(states[mask], pad_packed_sequence(packed, batch_first=True)[0][mask])
     for layer in range(2):
         same(final[layer], torch.cat([their_final[2 * layer], their_final[2 * layer + 1]], dim=-1))
+        if whole_state:
+            same(memories[layer], torch.cat([their_memories[2 * layer], their_memories[2 * layer + 1]], dim=-1))
+    assert len(memories) == 2 * whole_state
 
 
 def elman(cell: Elman, x: Tensor, state: State) -> State:
@@ -535,9 +542,10 @@ def decoded_by_hand(
     return outs
 
 
-@pytest.mark.parametrize("join", JOINS)
-@pytest.mark.parametrize("feed", [True, False])
-@pytest.mark.parametrize("query", ["before", "after"])
+@pytest.mark.parametrize(
+    ("query", "feed", "join"),
+    [(q, f, j) for q in ("before", "after") for f in (True, False) for j in JOINS if (q, j) != ("before", "context")],
+)
 def test_a_recurrent_decoder_is_its_equations(query: str, feed: bool, join: str) -> None:
     look = {"query": query, "feed": feed, "join": join}
     part = {"cell": "gru", "width": 6}
@@ -564,8 +572,15 @@ def summaries(name: str, bridge: Any, memory: Memory, row: int) -> list[Vector]:
     if name == "mean":
         real = array(memory.states[row][memory.mask[row]])
         return [sum(real) / len(real)] * 3
+    if name == "mlp":
+        return [np.tanh(affine(out, np.tanh(affine(first, s)))) for (first, _, out), s in zip(bridge.project, lasts)]
     assert name == "projected", f"write down the formula of {name} here"
-    return [np.tanh(array(m.weight) @ s + array(m.bias)) for m, s in zip(bridge.project, lasts)]
+    return [np.tanh(affine(layer, s)) for layer, s in zip(bridge.project, lasts)]
+
+
+def affine(layer: Any, x: Vector) -> Vector:
+    out: Vector = array(layer.weight) @ x + array(layer.bias)
+    return out
 
 
 @pytest.mark.parametrize("name", BRIDGES)
@@ -579,6 +594,49 @@ def test_a_bridge_hands_over_what_its_formula_says(name: str) -> None:
         assert len(given) == len(wanted)
         for ours, theirs in zip(given, wanted):
             exactly(ours[row], theirs)
+
+
+@pytest.mark.parametrize("name", ["last", "projected", "mlp"])
+def test_a_bridge_hands_over_the_cell_state_of_an_lstm_too(name: str) -> None:
+    bridge = shaken_in_double(BRIDGES[name](6, 6, 3, True))
+    h, c = (tuple(torch.randn(2, 6).double() for _ in range(2)) for _ in range(2))
+    memory = Memory(torch.randn(2, 4, 6).double(), torch.ones(2, 4).bool(), h, cells=c)
+    given = bridge(memory).cells
+    for row in range(2):
+        cells = [array(c[layer][row]) for layer in (0, 1, 1)]
+        if name == "projected":
+            cells = [affine(layer, cell) for layer, cell in zip(bridge.project_cell, cells)]
+        if name == "mlp":
+            layers = zip(bridge.project_cell, cells)
+            cells = [affine(out, np.tanh(affine(first, cell))) for (first, _, out), cell in layers]
+        for ours, theirs in zip(given, cells, strict=True):
+            exactly(ours[row], theirs)
+    assert len(bridge(memory).final) == 3
+
+
+@pytest.mark.parametrize("kind", ["last", "projected", "mlp"])
+def test_a_decoder_of_lstms_starts_from_what_the_bridge_hands_over(kind: str) -> None:
+    part = {"cell": "lstm", "width": 6}
+    tree = {"embed": {"width": 5}, "encoder": part, "decoder": part, "bridge": {"kind": kind}}
+    model = shaken_in_double(assemble(compose(("flag", tree)).spec, Symbols(9), Symbols(9))).eval()
+    batch = Batch.of([[5, 6, 7], [8]], [[4], [7]])
+    memory = model.read(batch.source)
+    ((h, c),) = model.decoder.start(memory).layers
+    assert torch.equal(h, memory.final[0])
+    assert torch.equal(c, memory.cells[0])
+    assert not torch.allclose(h, c)
+
+
+def test_with_hidden_alone_the_cell_state_is_the_summary_as_in_earlier_versions() -> None:
+    part, bridge = {"cell": "lstm", "width": 6}, {"kind": "last", "state": "hidden"}
+    tree = {"embed": {"width": 5}, "encoder": part, "decoder": part, "bridge": bridge}
+    model = shaken_in_double(assemble(compose(("flag", tree)).spec, Symbols(9), Symbols(9))).eval()
+    batch = Batch.of([[5, 6, 7], [8]], [[4], [7]])
+    memory = model.read(batch.source)
+    ((h, c),) = model.decoder.start(memory).layers
+    assert memory.cells == ()
+    assert torch.equal(c, memory.final[0])
+    assert torch.equal(h, torch.tanh(c))
 
 
 # --- the head that copies

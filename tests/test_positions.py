@@ -12,7 +12,7 @@ import torch
 
 from byhand import POSITIONED, array, bucket, same, shaken
 from weft.nn.assemble import POSITIONS
-from weft.nn.positions import BUCKETS, FARTHEST, PLACES, REACH, Bucketed, Rotary
+from weft.nn.positions import BUCKETS, FARTHEST, PLACES, Attended, Bucketed, Relative, Rotary
 
 HEADS = 4
 each_scheme = pytest.mark.parametrize("name", POSITIONS)
@@ -26,7 +26,7 @@ def _seeded() -> None:
 
 def made(name: str, width: int = 16, both_ways: bool = True) -> Any:
     assert name in POSITIONED, f"write down the formula of {name} in byhand.py"
-    return shaken(POSITIONS[name](width, HEADS, both_ways))
+    return shaken(POSITIONS[name](width, Attended(HEADS, both_ways)))
 
 
 @each_scheme
@@ -89,18 +89,46 @@ def test_learned_vectors_beyond_the_table_are_the_last() -> None:
     assert not torch.equal(added[1], added[2])
 
 
-def test_relative_distances_are_clipped_on_both_sides() -> None:
-    scheme = made("relative")
-    assert scheme.table.shape == (HEADS, 2 * REACH + 1)
-    bias = scheme.bias(2 * REACH + 5, 2 * REACH + 5, 0)
-    same(bias[:, 0, REACH:], scheme.table[:, -1:].expand(-1, REACH + 5))
-    same(bias[:, -1, : -REACH - 1], scheme.table[:, :1].expand(-1, REACH + 4))
-    assert len(set(bias[0, REACH + 2, 2 : 2 * REACH + 3].tolist())) == 2 * REACH + 1
+@pytest.mark.parametrize("k", [16, 3])
+def test_relative_distances_are_clipped_on_both_sides(k: int) -> None:
+    scheme = shaken(Relative(16, Attended(HEADS, max_distance=k)))
+    assert scheme.table.shape == (HEADS, 2 * k + 1)
+    bias = scheme.bias(2 * k + 5, 2 * k + 5, 0)
+    same(bias[:, 0, k:], scheme.table[:, -1:].expand(-1, k + 5))
+    same(bias[:, -1, : -k - 1], scheme.table[:, :1].expand(-1, k + 4))
+    assert len(set(bias[0, k + 2, 2 : 2 * k + 3].tolist())) == 2 * k + 1
+
+
+def test_each_layer_has_a_relative_table_of_its_own() -> None:
+    scheme = shaken(Relative(16, Attended(HEADS, layers=3, max_distance=2)))
+    assert scheme.table.shape == (3, HEADS, 5)
+    for layer, bias in enumerate(scheme.bias(4, 6, 1)):
+        alone = shaken(Relative(16, Attended(HEADS, max_distance=2)))
+        alone.table.data = scheme.table.data[layer]
+        same(bias, alone.bias(4, 6, 1))
+
+
+def test_bucketed_distances_share_one_table_over_all_layers_as_in_t5() -> None:
+    assert Bucketed(16, Attended(HEADS, layers=3)).table.shape == (HEADS, BUCKETS)
+
+
+@pytest.mark.parametrize("name", ["rotary", "sinusoid", "sinusoid-concat"])
+@pytest.mark.parametrize("place", [63, 511, 1900])
+def test_angles_are_not_rounded_to_bfloat16(name: str, place: int) -> None:
+    """Sines and cosines have the error of their own format; an angle rounded to it would be off by up to 1 at 511."""
+    scheme, like = POSITIONS[name](16), torch.zeros(1, HEADS, 1, 8)
+    if name == "rotary":
+        exact, ours = (torch.stack(scheme.turns(place, 1, 8, x)) for x in (like, like.bfloat16()))
+    else:
+        x = torch.zeros(1, 1, 16 - scheme.room)
+        exact, ours = scheme.add(x, place), scheme.add(x.bfloat16(), place)
+    assert ours.dtype == torch.bfloat16
+    assert (exact - ours.float()).abs().max() < 2**-8
 
 
 @pytest.mark.parametrize("both_ways", [True, False])
 def test_every_bucket_is_used_and_far_distances_share_the_last(both_ways: bool) -> None:
-    scheme = Bucketed(8, 1, both_ways)
+    scheme = Bucketed(8, Attended(1, both_ways))
     distances = torch.arange(-2 * FARTHEST, 2 * FARTHEST + 1)
     kinds = scheme.kind(distances).tolist()
     assert kinds == [bucket(d, both_ways) for d in distances.tolist()]
@@ -111,9 +139,9 @@ def test_every_bucket_is_used_and_far_distances_share_the_last(both_ways: bool) 
 
 
 def test_alibi_has_the_slopes_of_the_paper() -> None:
-    eight = POSITIONS["alibi"](16, 8).slopes
+    eight = POSITIONS["alibi"](16, Attended(8)).slopes
     assert eight.tolist() == [1 / 2**n for n in range(1, 9)]
-    assert POSITIONS["alibi"](16, 2).slopes.tolist() == [1 / 16, 1 / 256]
+    assert POSITIONS["alibi"](16, Attended(2)).slopes.tolist() == [1 / 16, 1 / 256]
 
 
 def test_concatenated_waves_stand_behind_the_symbol_and_take_a_quarter() -> None:

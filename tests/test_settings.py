@@ -210,7 +210,7 @@ def test_a_state_handed_over_as_it_is_needs_equal_widths(kind: str) -> None:
     assert made("bridge.kind=projected", "encoder.width=64", "decoder.width=32")
 
 
-@pytest.mark.parametrize("score", ["dot", "scaled", "rbf", "cosine"])
+@pytest.mark.parametrize("score", ["dot", "scaled", "scaled-width", "rbf", "cosine"])
 def test_a_score_without_weights_needs_equal_widths(score: str) -> None:
     widths = "encoder.width=64", "decoder.width=32"
     error = complaint(f"decoder.attention.score={score}", *widths)
@@ -343,7 +343,7 @@ def test_a_missing_settings_file_is_an_error_in_three_parts(tmp_path: Path) -> N
 
 
 def test_what_a_run_has_behind_it_is_not_read_as_a_setting(tmp_path: Path) -> None:
-    (tmp_path / "spec.yaml").write_text("format: 1\ntrain: {raced: 90.0, rate: 0.01}\n", encoding="utf-8")
+    (tmp_path / "spec.yaml").write_text("format: 2\ntrain: {raced: 90.0, rate: 0.01}\n", encoding="utf-8")
     assert read_file(tmp_path / "spec.yaml") == {"train": {"rate": 0.01}}
 
 
@@ -562,7 +562,7 @@ def test_a_spec_comes_back_from_spec_yaml(tmp_path: Path, overrides: tuple[str, 
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("format: 2\n", "newer version of Weft (format 2; this version reads formats up to 1)"),
+    ("format: 3\n", "newer version of Weft (format 3; this version reads formats up to 2)"),
     ("a: [1", "the settings of this run cannot be read: "),
     ("format: 1\ndecoder: {cell: lsmt}\n", "did you mean 'lstm'?"),
     ("format: 1\nfuture: 5\n", "future: there is no such setting"),
@@ -580,6 +580,71 @@ def test_a_spec_yaml_without_a_format_is_not_said_to_be_from_a_newer_weft(tmp_pa
     with pytest.raises(UserError) as caught:
         RunFolder(tmp_path).read_spec()
     assert whole(caught.value).what == "this is not a spec.yaml that Weft wrote: it has no format"
+
+
+def test_a_run_of_an_earlier_format_keeps_the_meaning_of_its_settings(tmp_path: Path) -> None:
+    """What came with format 2: the whole state of an LSTM, and a table of relative positions for each layer."""
+    text = "format: {}\nencoder: {{kind: recurrent}}\ndecoder: {{kind: recurrent}}\n"
+    for made_by, state, per_layer in ((1, "hidden", False), (2, "whole", True)):
+        (tmp_path / "spec.yaml").write_text(text.format(made_by), encoding="utf-8")
+        spec = RunFolder(tmp_path).read_spec()
+        assert (spec.bridge.state, spec.embed.per_layer) == (state, per_layer)
+        as_file = compose(("file", read_file(tmp_path / "spec.yaml"))).spec
+        assert (as_file.bridge.state, as_file.embed.per_layer) == (state, per_layer)
+
+
+@pytest.mark.parametrize("kinds", ["encoder: {kind: transformer}\ndecoder: {kind: transformer}", "head: {kind: ctc}"])
+def test_a_run_of_an_earlier_format_without_a_bridge_loads(tmp_path: Path, kinds: str) -> None:
+    (tmp_path / "spec.yaml").write_text(f"format: 1\n{kinds}\n", encoding="utf-8")
+    assert RunFolder(tmp_path).read_spec().bridge.state == "hidden"
+
+
+OUT_OF_RANGE = {
+    "train.seed": "9" * 23,
+    "train.batch_tokens": "1" + "0" * 20,
+    "train.evaluations": "1000000000",
+    "train.steps": "1" + "0" * 13,
+    "train.budget_seconds": "1e12",
+    "train.valid_pairs": "1000000000",
+    "encoder.layers": "100000",
+    "encoder.width": "1000000000",
+    "decoder.width": "100001",
+    "embed.width": "1" + "0" * 30,
+    "encoder.noise": "1e300",
+    "decoder.attention.heads": "5000",
+    "search.temperature": "1e-320",
+    "search.width": "1001",
+    "search.max_ratio": "1e9",
+    "search.seconds": "-1",
+    "data.longest": "1" + "0" * 12,
+}
+
+
+@pytest.mark.parametrize("key", OUT_OF_RANGE)
+def test_a_value_out_of_range_is_refused_with_the_range(key: str) -> None:
+    error = complaint(f"{key}={OUT_OF_RANGE[key]}")
+    assert error.what.startswith(f"{key}: input should be ")
+    assert len(str(error)) < 400
+
+
+@pytest.mark.parametrize("column", ["0", "-1", "100001", "''"])
+@pytest.mark.parametrize("role", ["source", "target", "features", "tag"])
+def test_a_column_that_cannot_be_is_refused(role: str, column: str) -> None:
+    error = complaint(f"data.{role}={column}")
+    assert error.what.startswith(f"data.{role}: ")
+    assert "column" in error.what
+    assert "give" in error.todo
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000, "{a: " * 3000, "x" * 2_000_000])
+def test_a_value_that_is_too_long_or_too_deep_is_refused(tmp_path: Path, value: str) -> None:
+    if len(value) < 1_000_000:  # a long text is a value, but none that a number has
+        error = complaint(f"train.seed={value}")
+        assert len(str(error)) < 600
+    (tmp_path / "mine.yaml").write_text(f"train:\n  seed: {value}\n", encoding="utf-8")
+    with pytest.raises(UserError, match="not valid YAML: ") as caught:
+        read_file(tmp_path / "mine.yaml")
+    assert len(str(whole(caught.value))) < 600
 
 
 def test_differences_show_the_old_and_the_new_value_of_each_key() -> None:

@@ -50,12 +50,16 @@ RECURRENT: Choices = {
     "join": list(JOINS),
     "bridge": list(BRIDGES),
     "give": ["first", "every", "none"],
+    "handed": ["whole", "hidden"],
+    "noise": [0.0, 0.1],
     "positions": ADDED,
     "head": ["tied", "untied", "copy"],
     "shared": [False, True],
 }
 TRANSFORMER: Choices = {
     "positions": list(POSITIONS),
+    "per_layer": [True, False],
+    "noise": [0.0, 0.1],
     "score": list(SCORES),
     "weigh": [name for name in WEIGHERS if name != "exact"],
     "norm": ["pre", "post"],
@@ -116,6 +120,7 @@ def recurrent_tree(row: Row) -> Layer:
         "width": 16,
         "directions": row["directions"],
         "reverse": row["reverse"],
+        "noise": row.get("noise", 0.0),
         **RECURRENT_LAYERS[row["encoder layers"]],
     }
     look = {name: row[name] for name in ("score", "feed", *OF_ATTENTION) if name in row}
@@ -123,7 +128,7 @@ def recurrent_tree(row: Row) -> Layer:
     return layer(
         encoder=encoder,
         decoder={**decoder, **RECURRENT_LAYERS[row["decoder layers"]]},
-        bridge={"kind": row["bridge"], "give": row["give"]},
+        bridge={"kind": row["bridge"], "give": row["give"], "state": row.get("handed", "whole")},
         embed__positions=row["positions"],
         embed__shared=row["shared"],
         head=head(row),
@@ -134,8 +139,9 @@ def transformer_tree(row: Row) -> Layer:
     look = {"score": row["score"], "weigh": row["weigh"]}
     part = transformer(layers=row["layers"], heads=row["heads"], norm=row["norm"], attention=look)
     return layer(
-        encoder=part,
+        encoder={**part, "noise": row.get("noise", 0.0)},
         decoder={**part, "width": row["width"]},
+        embed__per_layer=row.get("per_layer", True),
         embed__positions=row["positions"],
         embed__shared=row["shared"],
         head=head(row),

@@ -1,6 +1,11 @@
-"""Which settings go together. Combinations that make no sense are refused; a message is `what; what to do`."""
+"""Which settings go together, and what settings of earlier versions are called and mean today.
+
+Combinations that make no sense are refused; a message is `what; what to do`.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from weft.compatibility_kinds import check_kinds
 from weft.spec import (
@@ -15,6 +20,26 @@ from weft.spec import (
     Transformer,
     TransformerDecoder,
 )
+
+FORMAT = 2  # of spec.yaml
+RENAMED = {  # settings of earlier versions, which run folders and settings files may still hold
+    "data.invented": "data.augmented",
+    "data.frequency": "data.repeat_power",
+    "decoder.attention.moves": "decoder.attention.location_aware",
+    "train.most_passes": "train.max_epochs",
+    "train.both_ways": "train.reversed_members",
+    "search.longest_ratio": "search.max_ratio",
+    "search.longest_extra": "search.max_extra",
+}
+RENAMED_VALUES = {("data.unseen", "kin"): "nearest", ("train.select", "ter"): "token_error_rate"}
+NEW_MEANINGS: dict[int, dict[str, Any]] = {  # by format: settings that came with it, as runs of earlier formats were
+    2: {"bridge.state": "hidden", "embed.per_layer": False},
+}
+
+
+def earlier_values(made_by: int) -> dict[str, Any]:
+    """Return the values, by dotted key, that a run of some format has of settings that did not exist then."""
+    return {key: value for new, values in NEW_MEANINGS.items() if made_by < new for key, value in values.items()}
 
 
 def check(spec: Spec) -> None:
@@ -71,7 +96,7 @@ def _check_head(spec: Spec) -> None:
             f"train.members={spec.train.members}, but CTC models (head.kind=ctc) cannot be combined in an ensemble; "
             "leave train.members out, or use head.kind=tokens"
         )
-    idle = [name for name, part in (("bridge", Bridge()), ("feeding", Feeding())) if getattr(spec, name) != part]
+    idle = ["bridge"] * _bridge_is_set(spec.bridge) + ["feeding"] * (spec.feeding != Feeding())
     if all(alone) and idle:
         what = f"{_no_effect(idle)} with head.kind=ctc, which has no decoder"
         raise ValueError(f"{what}; leave {' and '.join(idle)} out")
@@ -85,7 +110,7 @@ def _check_head(spec: Spec) -> None:
 
 def _check_bridge(spec: Spec) -> None:
     decoder = spec.decoder
-    if isinstance(decoder, TransformerDecoder) and spec.bridge != Bridge():
+    if isinstance(decoder, TransformerDecoder) and _bridge_is_set(spec.bridge):
         raise ValueError(
             "bridge has no effect with decoder.kind=transformer, which sees the source by attention alone; "
             "leave bridge out or set decoder.kind=recurrent"
@@ -110,6 +135,11 @@ def _check_bridge(spec: Spec) -> None:
         )
 
 
+def _bridge_is_set(bridge: Bridge) -> bool:
+    """Whether kind or give are set; `state` is in every run of an earlier version."""
+    return _differs(bridge, "kind") or _differs(bridge, "give")
+
+
 def _check_attention(spec: Spec) -> None:
     """Check the attention of a recurrent decoder."""
     if not isinstance(spec.decoder, RecurrentDecoder):
@@ -118,7 +148,7 @@ def _check_attention(spec: Spec) -> None:
     if look.score == "none":
         _check_no_attention(look)
         return
-    if look.score in ("dot", "scaled", "rbf", "cosine") and look.project == "none" and memory != own:
+    if look.score in ("dot", "scaled", "scaled-width", "rbf", "cosine") and look.project == "none" and memory != own:
         raise ValueError(
             f"decoder.attention.score={look.score} compares states as they are, but encoder.width={memory} and "
             f"decoder.width={own}; make them equal, set decoder.attention.project=linear, or use bilinear or additive"
@@ -133,6 +163,16 @@ def _check_attention(spec: Spec) -> None:
         raise ValueError(
             f"decoder.attention.heads={look.heads} must divide encoder.width={memory} and decoder.width={own}; "
             "choose a number that divides both"
+        )
+    if look.join == "context" and look.query == "before":
+        raise ValueError(
+            "decoder.attention.join=context with decoder.attention.query=before: the context is known before the last "
+            "symbol is read, so the output would not depend on it; set decoder.attention.query=after"
+        )
+    if look.join == "context" and look.weigh in ("nearest", "exact"):
+        raise ValueError(
+            f"decoder.attention.join=context with decoder.attention.weigh={look.weigh}: no gradient would reach the "
+            "decoder's state; choose softmax, straight-through, sparsemax or kernel, or another join"
         )
     if look.weigh == "exact" and (look.score != "rbf" or look.project != "none"):
         raise ValueError(
@@ -166,6 +206,11 @@ def _differs(part: Part, name: str) -> bool:
 def _check_positions(spec: Spec) -> None:
     transformers = [p for p in (spec.encoder, spec.decoder) if isinstance(p, Transformer)]
     positions = spec.embed.positions
+    if positions != "relative" and _differs(spec.embed, "max_distance"):
+        raise ValueError(
+            f"embed.max_distance belongs to embed.positions=relative, but embed.positions={positions}; "
+            "set embed.positions=relative, or leave embed.max_distance out"
+        )
     if positions in ("relative", "bucketed", "rotary", "alibi") and not transformers:
         raise ValueError(
             f"embed.positions={positions} acts within a Transformer's self-attention, but encoder.kind="

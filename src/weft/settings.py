@@ -16,22 +16,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from weft.bounded_yaml import parse_yaml
+from weft.compatibility import RENAMED, RENAMED_VALUES, earlier_values
 from weft.core.errors import UserError, did_you_mean
 from weft.implied import with_implied
 from weft.spec import Spec
 
 Layer = dict[str, Any]
 LENGTHS = ("budget_seconds", "steps", "epochs")  # of training
-RENAMED = {  # settings of earlier versions, which run folders and settings files may still hold
-    "data.invented": "data.augmented",
-    "data.frequency": "data.repeat_power",
-    "decoder.attention.moves": "decoder.attention.location_aware",
-    "train.most_passes": "train.max_epochs",
-    "train.both_ways": "train.reversed_members",
-    "search.longest_ratio": "search.max_ratio",
-    "search.longest_extra": "search.max_extra",
-}
-RENAMED_VALUES = {("data.unseen", "kin"): "nearest", ("train.select", "ter"): "token_error_rate"}
 
 
 class Clash(UserError):
@@ -81,7 +72,7 @@ def read_file(path: str | Path) -> Layer:
         layer = parse_yaml(text) or {}
     except yaml.YAMLError as error:
         raise UserError(
-            f"not valid YAML: {' '.join(str(error).split())}",
+            f"not valid YAML: {shortened(' '.join(str(error).split()), 300)}",
             str(path),
             "correct it; the spec.yaml of any run is an example",
         ) from None
@@ -89,8 +80,19 @@ def read_file(path: str | Path) -> Layer:
         raise UserError("a settings file must hold keys and values", str(path), "see `weft config show` for the shape")
     if isinstance(layer.get("train"), dict):
         layer["train"].pop("raced", None)  # runs of earlier versions: seconds that one run spent before training
-    # an empty branch sets nothing; `format` is in every spec.yaml
-    return {name: value for name, value in layer.items() if value is not None and name != "format"}
+    made_by = layer.pop("format", None)  # which is in every spec.yaml
+    layer = {name: value for name, value in layer.items() if value is not None}  # an empty branch sets nothing
+    return from_format(layer, made_by) if isinstance(made_by, int) else layer
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """Return a text for a message, cut where it is long."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def from_format(layer: Layer, made_by: int) -> Layer:
+    """Return the settings of a spec.yaml of some format; those that came later have the value that means the same."""
+    return merge(earlier_values(made_by), layer)
 
 
 def read_overrides(items: Sequence[str], flag: str = "--set") -> Layer:
@@ -112,7 +114,7 @@ def _value(text: str, where: str) -> Any:
         value = parse_yaml(text)
     except yaml.YAMLError:
         todo = "write a number, a name, true, false or null"
-        raise UserError(f"'{text}' is not a value", where, todo) from None
+        raise UserError(f"'{shortened(text)}' is not a value", shortened(where), todo) from None
     if isinstance(value, str):
         try:
             return float(value)
@@ -233,8 +235,10 @@ def _readable(error: ValidationError, origins: Mapping[str, str]) -> UserError:
     if first["type"] == "value_error":
         what, _, todo = str(first["ctx"]["error"]).partition("; ")
         where = where if key else _where_of(what, origins)
-        return Clash(what if not key or "." in what.split()[0] else f"{key}: {what}", where, todo)
-    return UserError(f"{key}: {first['msg'][0].lower()}{first['msg'][1:]}, but it is {given!r}", where, known)
+        kind = Clash if isinstance(given, Mapping) else UserError  # a rule over several settings, or about one
+        return kind(what if not key or "." in what.split()[0] else f"{key}: {what}", where, todo)
+    wrong = f"{key}: {first['msg'][0].lower()}{first['msg'][1:]}, but it is {shortened(repr(given))}"
+    return UserError(wrong, where, known)
 
 
 def _where(key: str, origins: Mapping[str, str]) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 CellName = Literal[
     "elman", "lstm", "lstm-f", "lstm-i", "lstm-o", "lstm-b", "gru", "gru-after", "mut1", "mut2", "mut3", "elman-sigmoid"
 ]
-ScoreName = Literal["none", "dot", "scaled", "bilinear", "additive", "concat", "rbf", "cosine"]
-HeadScoreName = Literal["dot", "scaled", "bilinear", "additive", "concat", "rbf", "cosine"]
+ScoreName = Literal["none", "dot", "scaled", "scaled-width", "bilinear", "additive", "concat", "rbf", "cosine"]
+HeadScoreName = Literal["dot", "scaled", "scaled-width", "bilinear", "additive", "concat", "rbf", "cosine"]
 WeigherName = Literal["softmax", "nearest", "straight-through", "exact", "sparsemax", "kernel"]
 PositionName = Literal["none", "sinusoid", "sinusoid-concat", "learned", "relative", "bucketed", "rotary", "alibi"]
 MetricName = Literal[
@@ -25,8 +25,23 @@ MetricName = Literal[
 SPELLED = ("characters", "parts")  # the ways to cut text that are about single letters
 TokensName = Literal["characters", "parts", "bytes", "words", "bpe", "unigram"]
 VocabularySize = Annotated[int, Field(ge=300, le=1_000_000)]
-Count = Annotated[int, Field(ge=1)]
+Width = Annotated[int, Field(ge=1, le=100_000)]
+Layers = Annotated[int, Field(ge=1, le=1000)]
+Heads = Annotated[int, Field(ge=1, le=1000)]
+Seed = Annotated[int, Field(ge=0, le=10**18)]
+Noise = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+def _check_column(column: str | int | None) -> str | int | None:
+    if isinstance(column, int) and not 1 <= column <= 100_000:
+        raise ValueError(f"{str(column)[:30]} is not the number of a column; columns are numbered from 1: give 1, 2, …")
+    if column == "":
+        raise ValueError("a column has a name or a number; give one of them, or leave the setting out")
+    return column
+
+
+Column = Annotated[str | int | None, AfterValidator(_check_column)]
 
 
 class Part(BaseModel):
@@ -40,15 +55,15 @@ class Data(Part):
     """The training files, as given on the command line."""
     valid: tuple[str, ...] = ()
     """The validation files. None: a share of the training pairs is held out."""
-    source: str | int | None = None
+    source: Column = None
     """The source column: a number from 1, a name, or object.name in JSON. None: found by name, otherwise column 1."""
-    target: str | int | None = None
+    target: Column = None
     """The target column. None: found by name, otherwise column 2."""
-    features: str | int | None = None
+    features: Column = None
     """The column of features, such as V;PST;3;SG, which the model reads together with the source."""
-    tag: str | int | None = None
+    tag: Column = None
     """The column of tags. A tag is a word that tells the model what to do, such as a language."""
-    context: str | int | None = None
+    context: Column = None
     """The column of the context: a further sequence that the target depends on."""
     tag_at: Literal["start", "end", "decoder"] = "start"
     """Where the tag is put: before the source, after it, or as the first token that the decoder reads."""
@@ -62,7 +77,7 @@ class Data(Part):
     """Characters that never occur in training: read as unknown or as the nearest one (ÿ as y), or copied (carried)."""
     on_bad_line: Literal["stop", "skip"] = "stop"
     """Stop at a row that cannot be used, or skip it (--on-bad-line)."""
-    longest: Count = 20_000
+    longest: Annotated[int, Field(ge=1, le=100_000_000)] = 20_000
     """A row is bad if its source or target has more characters than this."""
 
 
@@ -98,10 +113,14 @@ class Numbers(Part):
 
 
 class Embed(Part):
-    width: Count = 256
+    width: Width = 256
     """The width of the embeddings."""
     positions: PositionName = "none"
     """How positions are encoded: added to the embeddings, concatenated, or within the attention of a Transformer."""
+    per_layer: bool = True
+    """With positions=relative: each layer of a Transformer has a table of biases of its own; false: one for all."""
+    max_distance: Annotated[int, Field(ge=1, le=10_000)] = 16
+    """With positions=relative: the distance at which the bias is clipped; farther positions share one."""
     shared: bool = False
     """Use one tokeniser and one table of embeddings for source and target."""
 
@@ -118,14 +137,16 @@ class RecurrentEncoder(Part):
     """The model family."""
     cell: CellName = "lstm"
     """The recurrent cell (equations in nn/cells.py and nn/lstm.py)."""
-    width: Count = 256
+    width: Width = 256
     """The width of its states; with both directions, each has half of it."""
-    layers: Count = 1
+    layers: Layers = 1
     """The number of layers."""
     directions: Literal["forward", "both"] = "both"
     """Read the source forward, or in both directions."""
     reverse: bool = False
     """Read the source from its end to its start."""
+    noise: Noise = 0.0
+    """The standard deviation of Gaussian noise on the embeddings that the encoder reads in training."""
     residual: bool = False
     """Add the input of each layer, except the first, to its output."""
     layer_norm: bool = False
@@ -154,13 +175,13 @@ class SelfAttention(Part):
 class Transformer(Part):
     kind: Literal["transformer"]
     """The model family."""
-    width: Count = 256
+    width: Width = 256
     """The width of its states."""
-    layers: Count = 4
+    layers: Layers = 4
     """The number of blocks."""
-    heads: Count = 4
+    heads: Heads = 4
     """The number of attention heads; it must divide the width."""
-    inner: Count = 1024
+    inner: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
     """The inner width of the feed-forward layers."""
     norm: Literal["pre", "post"] = "pre"
     """Where layer norm is applied: before each part of a block, or after it."""
@@ -178,13 +199,14 @@ class Transformer(Part):
 
 
 class TransformerEncoder(Transformer):
-    pass
+    noise: Noise = 0.0
+    """The standard deviation of Gaussian noise on the embeddings that the encoder reads in training."""
 
 
 class NoEncoder(Part):
     kind: Literal["none"]
     """No encoder: the decoder attends to the embeddings of the source."""
-    width: Count = 256
+    width: Width = 256
     """The width that the embeddings are projected to."""
 
 
@@ -195,7 +217,7 @@ class Attention(Part):
     """How scores become weights (nn/weighers.py)."""
     project: Literal["none", "linear", "mlp"] = "none"
     """How query, key and value are projected; none: they are used as they are."""
-    heads: Count = 1
+    heads: Heads = 1
     """The number of attention heads; each works on its own slice of the width."""
     query: Literal["after", "before"] = "after"
     """The query is the state after the step, or the state before it."""
@@ -203,8 +225,8 @@ class Attention(Part):
     """Feed the context into the next step; with query=before, into the same step."""
     location_aware: bool = False
     """Scores also depend on the weights of the previous step, so that attention can learn to move along the source."""
-    join: Literal["concat", "gate"] = "concat"
-    """How state and context are combined into the output: by a layer over both, or by a gate between them."""
+    join: Literal["concat", "gate", "context"] = "concat"
+    """How the output is made: by a layer over state and context, a gate between them, or a layer over the context."""
 
 
 class RecurrentDecoder(Part):
@@ -212,9 +234,9 @@ class RecurrentDecoder(Part):
     """The model family."""
     cell: CellName = "lstm"
     """The recurrent cell (equations in nn/cells.py and nn/lstm.py)."""
-    width: Count = 256
+    width: Width = 256
     """The width of its states."""
-    layers: Count = 1
+    layers: Layers = 1
     """The number of layers."""
     attention: Attention = Attention()
     """Its attention to the source."""
@@ -244,8 +266,10 @@ class NoDecoder(Part):
 
 
 class Bridge(Part):
-    kind: Literal["zeros", "last", "mean", "projected"] = "projected"
-    """The first state of a recurrent decoder: zeros, the last or mean encoder state, or a projection of the last."""
+    kind: Literal["zeros", "last", "mean", "projected", "mlp"] = "projected"
+    """The first state of a recurrent decoder: zeros, the last or mean encoder state, or the last by 1 or 2 layers."""
+    state: Literal["whole", "hidden"] = "whole"
+    """From LSTM to LSTM: hand over the whole last state, h and c, or h alone (kinds last, projected and mlp)."""
     give: Literal["first", "every", "none"] = "first"
     """How the decoder gets this state: as its first one, as its first one and at every step, or not at all."""
 
@@ -280,26 +304,26 @@ class Feeding(Part):
     """Scheduled: how the share of correct tokens falls during training."""
     least: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Scheduled: the share of correct tokens at the end of training."""
-    noise: Annotated[float, Field(ge=0)] = 0.0
+    noise: Noise = 0.0
     """The standard deviation of Gaussian noise on the embeddings that the decoder reads."""
     token_dropout: Share = 0.0
     """The share of tokens that the decoder reads as unknown."""
 
 
 class Train(Part):
-    budget_seconds: Annotated[float, Field(gt=0)] | None = None
+    budget_seconds: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Wall-clock seconds for training and validation (--budget)."""
-    steps: Count | None = None
+    steps: Annotated[int, Field(ge=1, le=10**12)] | None = None
     """The number of updates, instead of a budget (--steps)."""
-    epochs: Annotated[float, Field(gt=0)] | None = None
+    epochs: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """The number of passes over the data, instead of a budget (--epochs)."""
-    max_epochs: Annotated[float, Field(ge=0)] = 0.0
+    max_epochs: Annotated[float, Field(ge=0, le=1e9)] = 0.0
     """With a time budget: the largest number of passes over the data; 0: no limit."""
-    batch_tokens: Annotated[int, Field(ge=16)] = 4096
+    batch_tokens: Annotated[int, Field(ge=16, le=100_000_000)] = 4096
     """The largest number of tokens in a batch, counted on its longer side, with padding."""
     rate: Annotated[float, Field(gt=0, lt=10)] = 0.002
     """The highest learning rate."""
-    embed_rate: Annotated[float, Field(gt=0)] = 1.0
+    embed_rate: Annotated[float, Field(gt=0, le=10_000)] = 1.0
     """The learning rate of the embeddings, in multiples of train.rate."""
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     """How the learning rate falls between the warm-up and the end of the budget."""
@@ -307,19 +331,19 @@ class Train(Part):
     """The share of the budget in which the learning rate rises."""
     dropout: Share = 0.2
     """The dropout rate."""
-    clip: Annotated[float, Field(gt=0)] = 1.0
+    clip: Annotated[float, Field(gt=0, le=1e9)] = 1.0
     """The largest norm of the gradient; larger ones are scaled down to it."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    weight_decay: Annotated[float, Field(ge=0, le=1000)] = 0.01
     """The weight decay of AdamW, applied to matrices."""
     average: Share = 0.998
     """The decay of the running average of the weights, which is used for prediction; 0: no averaging."""
     select: MetricName = "exact"
     """The metric by which the best checkpoint is chosen, on the validation pairs."""
-    patience: Annotated[int, Field(ge=0)] = 0
+    patience: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Stop after this many evaluations without improvement; 0: never."""
-    evaluations: Count = 20
+    evaluations: Annotated[int, Field(ge=1, le=100_000)] = 20
     """How often the model is validated; less often if that would take more than 15 % of a time budget."""
-    valid_pairs: Count = 1000
+    valid_pairs: Annotated[int, Field(ge=1, le=100_000_000)] = 1000
     """The largest number of validation pairs to decode each time; they are spread evenly over all of them."""
     members: Annotated[int, Field(ge=1, le=64)] = 1
     """The number of models, which have different seeds and predict together; they share a time budget."""
@@ -327,7 +351,7 @@ class Train(Part):
     """The number of these models that are trained at the same time; 0: one per core."""
     reversed_members: bool = False
     """Every second member writes from the end (decoder.reverse); outputs that are likely both ways are preferred."""
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Seed = 1
     """The seed of all random numbers."""
     tensorboard: bool = False
     """Also write the numbers of the log as TensorBoard events, into RUN/tensorboard."""
@@ -351,20 +375,22 @@ class Search(Part):
     """Beam search: the number of hypotheses that are kept."""
     length_penalty: Annotated[float, Field(ge=0, le=5)] = 1.0
     """Hypotheses are ranked by log-probability divided by length to the power of this value."""
-    temperature: Annotated[float, Field(gt=0)] = 1.0
-    """Sampling: values below 1 make outputs vary less, values above 1 more."""
-    top_k: Annotated[int, Field(ge=0)] = 0
+    temperature: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
+    """Sampling: values below 1 make outputs vary less, values above 1 more; for none at all use kind=greedy."""
+    top_k: Annotated[int, Field(ge=0, le=100_000_000)] = 0
     """Sampling: draw only from the k most probable tokens; 0: from all tokens."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Sampling: draw only from the most probable tokens that together have this probability."""
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Seed = 1
     """Sampling: the seed."""
-    no_repeat: Annotated[int, Field(ge=0)] = 0
+    no_repeat: Annotated[int, Field(ge=0, le=1000)] = 0
     """N-grams of this size may not occur twice in an output; 0: no restriction."""
-    max_ratio: Annotated[float, Field(gt=0)] = 2.0
+    max_ratio: Annotated[float, Field(gt=0, le=1000)] = 2.0
     """The largest number of output tokens per source token, to which search.max_extra is added."""
-    max_extra: Annotated[int, Field(ge=1)] = 20
+    max_extra: Annotated[int, Field(ge=1, le=1_000_000)] = 20
     """The number of tokens that an output may have in addition to search.max_ratio per source token."""
+    seconds: Annotated[float, Field(ge=0, le=1e9)] = 60.0
+    """The most seconds that one line may take in predict and evaluate; then the best so far is written. 0: no limit."""
 
 
 class Spec(Part):
@@ -411,6 +437,14 @@ class Spec(Part):
     def backward(self) -> bool:
         """Whether it writes from the end."""
         return not isinstance(self.decoder, NoDecoder) and self.decoder.reverse
+
+    @property
+    def whole_state(self) -> bool:
+        """Whether the bridge hands over h and c, from an LSTM to an LSTM."""
+        parts = (self.encoder, self.decoder)
+        lstms = all(isinstance(p, RecurrentEncoder | RecurrentDecoder) and p.cell.startswith("lstm") for p in parts)
+        given = self.bridge.kind in ("last", "projected", "mlp") and self.bridge.give != "none"
+        return lstms and given and self.bridge.state == "whole"
 
     @model_validator(mode="after")
     def _fits_together(self) -> Spec:

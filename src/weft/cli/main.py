@@ -27,6 +27,7 @@ from weft.cli.predict import predict
 from weft.cli.recipe import app as recipe_app
 from weft.cli.train import train
 from weft.cli.verify import verify
+from weft.core.stopping import ignore_signals, raise_on_signals, stopped_by
 
 app = typer.Typer(
     name="weft",
@@ -145,7 +146,13 @@ def main() -> NoReturn:
     os.environ.setdefault("GOMP_SPINCOUNT", str(spins()))  # must be set before torch is loaded
     warnings.showwarning = lambda message, *_: common.complain(str(message), label="note")
     warnings.filterwarnings("always", module=r"weft\b")  # each is a note, however often it comes
-    sys.exit(_run(arguments))
+    raise_on_signals()
+    try:
+        code = _run(arguments)
+    except KeyboardInterrupt:  # while an error was being explained
+        code = INTERRUPTED
+    ignore_signals()
+    sys.exit(code)
 
 
 def _run(arguments: list[str]) -> int:
@@ -159,7 +166,7 @@ def _run(arguments: list[str]) -> int:
             raise
         return _explain(error)
     if code == INTERRUPTED:
-        common.complain("stopped by Ctrl-C", label="")
+        common.complain(f"stopped by {stopped_by()}", label="")
     return int(code)
 
 

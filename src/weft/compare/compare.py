@@ -17,8 +17,9 @@ from weft.compare.rank import Row, rank, table, variant_headings
 from weft.compare.results import ComparisonFolder, Result
 from weft.compare.runs import OpenComparison, impossible, read_test_sets, train_runs
 from weft.compare.variants import Variant, combinations, named, read_vary
-from weft.core.errors import UserError
+from weft.core.errors import Interrupted, UserError
 from weft.core.pair import Pair
+from weft.core.stopping import stopped_by
 from weft.data.files import sides
 from weft.learn.budget import read_seconds
 from weft.runs.job import named_files
@@ -150,6 +151,9 @@ def run_comparison(request: Request, folder: ComparisonFolder, reporter: Display
             results = train_runs(OpenComparison(request, plan, folder, test_sets), reporter)
             rows = rank(plan, results, folder)
             write_page(folder, plan, rows, request.command)
+    except KeyboardInterrupt:
+        what, todo = f"stopped by {stopped_by()}; finished runs are kept", "give the same command again to resume"
+        raise Interrupted(what, str(folder.path), todo) from None
     finally:
         reporter.close()
     return Compared(folder.path, plan, rows, results)

@@ -15,6 +15,7 @@ from weft.compare.base import Base, Layers, find_base, layers_of
 from weft.compare.match import count_parameters, match_widths
 from weft.compare.scoring import LengthUnit, length_unit
 from weft.compare.variants import Variant, Vary
+from weft.compatibility import FORMAT
 from weft.core.errors import UserError
 from weft.core.shapes import Shapes
 from weft.data.corpus import Corpus
@@ -24,10 +25,9 @@ from weft.learn.loop import epoch_of
 from weft.runs.job import Job, files_of, requested_spec, speed_for
 from weft.runs.ready import learn_sides
 from weft.score.metrics import metric_named, table_of, with_current_names
-from weft.settings import Clash, Layer, flatten, merge, put
+from weft.settings import Clash, Layer, flatten, from_format, merge, put
 from weft.spec import Spec
 
-FORMAT = 1
 OLD_KEYS = {"asked": "request", "cells": "combinations"}  # of plans that earlier versions wrote
 
 
@@ -138,7 +138,7 @@ class ComparisonPlan:
     @classmethod
     def from_json(cls, text: str) -> ComparisonPlan:
         content = {OLD_KEYS.get(key, key): value for key, value in with_current_names(json.loads(text)).items()}
-        content.pop("format")
+        _keep_meaning(content, content.pop("format"))
         return cls(
             **{
                 **content,
@@ -147,6 +147,13 @@ class ComparisonPlan:
                 "combinations": tuple(_combination_from(item) for item in content["combinations"]),
             }
         )
+
+
+def _keep_meaning(content: dict[str, Any], made_by: int) -> None:
+    """Let a comparison of an earlier version go on with what its settings meant then."""
+    content["chosen"]["layer"] = from_format(content["chosen"]["layer"], made_by)
+    for combination in content["combinations"]:
+        combination["layers"]["chosen"] = from_format(combination["layers"]["chosen"], made_by)
 
 
 def _combination_from(content: Mapping[str, Any]) -> Combination:

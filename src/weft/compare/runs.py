@@ -20,6 +20,7 @@ from weft.compare.scoring import score_run
 from weft.compare.variants import folder_name
 from weft.core.errors import Interrupted, WeftError
 from weft.core.pair import Pair
+from weft.core.stopping import note_signal
 from weft.data.pairs import Columns, read_pairs
 from weft.runs.finish import FINAL_PAIRS
 from weft.runs.folder import RunFolder
@@ -80,6 +81,7 @@ def _stop_on_sigterm() -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
+        note_signal(number)
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, stop)

@@ -134,6 +134,9 @@ class Memory:
     mask: Tensor  # (B, S)
     final: tuple[Tensor, ...] = ()  # each (B, D)
     source: Tensor | None = None  # (B, S) ids
+    cells: tuple[
+        Tensor, ...
+    ] = ()  # each (B, D): the cell states of an LSTM, one a layer, if the bridge hands them over
 
     def select(self, rows: Tensor | slice) -> Memory:
         return replace(
@@ -142,6 +145,7 @@ class Memory:
             mask=self.mask[rows],
             final=tuple(f[rows] for f in self.final),
             source=None if self.source is None else self.source[rows],
+            cells=tuple(c[rows] for c in self.cells),
         )
 
 

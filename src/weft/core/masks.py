@@ -27,6 +27,13 @@ def biased(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
     return hide(bias[None], mask)
 
 
+def biased_layers(mask: Tensor | None, bias: Tensor | None, layers: int) -> list[Tensor | None]:
+    """`biased` for each layer: with the same bias (H, T, S), or with the layer's own of (L, H, T, S)."""
+    if bias is None or bias.dim() == 3:
+        return [biased(mask, bias)] * layers
+    return [biased(mask, of_layer) for of_layer in bias]
+
+
 def last_real(states: Tensor, mask: Tensor) -> Tensor:
     """Return the state at the last real position of each row: (B, S, D), (B, S) → (B, D)."""
     positions = torch.arange(mask.shape[1], device=mask.device)

@@ -21,6 +21,7 @@ from weft.core.reporting import Log, Reporter
 from weft.data.batches import EpochPlan
 from weft.data.corpus import Corpus
 from weft.learn import snapshot
+from weft.learn.affordable import affordable_pairs
 from weft.learn.backward import Backward
 from weft.learn.budget import Budget, rate_at
 from weft.learn.checkpoint import Checkpoint
@@ -44,6 +45,7 @@ from weft.spec import Spec
 REPORTS = 100  # reports in a run
 SAVE_SECONDS = 120.0  # at least one checkpoint in so many
 EVALUATION_SHARE = 0.15  # of a wall-clock budget, at most, for evaluations
+ONE_EVALUATION = 0.05  # of a wall-clock budget, at most, for one evaluation
 FINAL_SHARE = 0.1  # of a wall-clock budget, at most, for the final scores
 BEAM_COST = 3.0  # time of decoding by beam, in multiples of greedy decoding
 
@@ -116,6 +118,8 @@ class Trainer:
         if self.progress.place >= len(self._epoch_plan()):
             what = f"the checkpoint was taken at batch {self.progress.place:,} of an epoch that has fewer"
             raise UserError(what, str(self._snapshots.path), "restore the folder from a copy, or train again")
+        if self.progress.validation_pairs:
+            self.validator = self.validator.part(self.progress.validation_pairs)
         if self.world.first:
             self.log.cut(self.progress.log_bytes)
             if self.progress.log_sum not in ("", self.log.checksum()):  # earlier versions kept none
@@ -144,6 +148,8 @@ class Trainer:
                 self._not_finite(str(reason))
             except _Stopped:
                 self._interrupted()
+        if self.world.any(self.signals.received):  # in the last step, or while the last evaluation was saved and drawn
+            self._interrupted()
         return self.progress
 
     @property
@@ -167,7 +173,14 @@ class Trainer:
         return BEAM_COST * self._models * each * pairs
 
     def _over(self) -> bool:
-        return self.share >= 1 or self.progress.stopped_early
+        return self.share >= 1 or self.progress.stopped_early or self._no_time_for_a_step()
+
+    def _no_time_for_a_step(self) -> bool:
+        """Whether less than half of a step would lie within a wall-clock budget: on a slow machine a step is long."""
+        if self.budget.seconds is None or self.world.size > 1 or not self.progress.step:
+            return False
+        left = self.budget.seconds - self._reserve() - self.progress.seconds
+        return left < 0.5 * self.progress.spent.get("steps", 0.0) / self.progress.step
 
     def _epochs(self) -> float:
         plan = self._epoch_plan()
@@ -270,6 +283,9 @@ class Trainer:
         evaluation = self.world.agree(self._validated() if self.world.first else None)
         if evaluation is None:
             raise _Stopped
+        if self.budget.by_clock:  # the same pairs each time, so that scores can be compared
+            self.progress.validation_pairs = evaluation.n
+            self.validator = self.validator.part(evaluation.n)
         self._compare_with_best(evaluation)
         self._tick()
         shown, kind = examples(self.validator.pairs, evaluation.outputs), self.validator.sides.target_kind
@@ -291,9 +307,16 @@ class Trainer:
             if self.signals.received:
                 raise _Stopped
 
+        def evaluate(validator: Validator) -> Evaluation:
+            return validator.evaluate(self.model, self._greedy, self.world.device, tick, cut=True)
+
         try:
             with self.average.in_place(), self._spending("validation"):
-                return self.validator.evaluate(self.model, self._greedy, self.world.device, tick, cut=True)
+                if self.budget.seconds is not None and not self.progress.validation_pairs:
+                    seconds = ONE_EVALUATION * self.budget.seconds
+                    count, evaluation = affordable_pairs(self.validator, evaluate, seconds)
+                    return evaluation or evaluate(self.validator.part(count))
+                return evaluate(self.validator)
         except _Stopped:
             return None
 

@@ -39,6 +39,7 @@ class Progress:
     evaluated_step: int = -1
     evaluated_seconds: float = 0.0  # the time spent when it was over
     evaluation_seconds: float = 0.0  # what it took
+    validation_pairs: int = 0  # that a wall-clock budget can afford each time; 0: not known yet
     best_step: int = -1
     best_score: float | None = None
     best_loss: float | None = None

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from weft.core.stopping import note_signal
+
 
 class Signals:
     def __init__(self) -> None:
@@ -15,7 +17,10 @@ class Signals:
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """Inside, the first signal sets `received`. Outside the main thread nothing is caught."""
+        """Inside, the first signal sets `received`, which is checked after the block too: it may come at its end.
+
+        Outside the main thread nothing is caught.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -29,6 +34,7 @@ class Signals:
                 signal.signal(kind, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        note_signal(number)
         if self.received:
             raise KeyboardInterrupt
         self.received = True

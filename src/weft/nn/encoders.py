@@ -7,7 +7,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from weft.core.kinds import Memory
-from weft.core.masks import biased, last_real, reverse_real
+from weft.core.masks import biased_layers, last_real, reverse_real
 from weft.core.trace import note
 from weft.nn.dropout import Dropout, begin_all
 from weft.nn.multihead import FeedForward, MultiHead, ResidualNorm, last_norm
@@ -26,11 +26,12 @@ class RecurrentEncoder(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Memory:
         """Read vectors (B, S, E), reversed already where `reverse` says so; the states are in the source's order."""
         begin_all(self)
-        states, final = self.reader(x, mask)
+        states, final, cells = self.reader(x, mask)
         note("encode.states", states)
         if self.reverse:
             states = reverse_real(states, mask)
-        return Memory(self.dropout(states), mask, tuple(self.dropout(f) for f in final))
+        states, final = self.dropout(states), tuple(self.dropout(h) for h in final)
+        return Memory(states, mask, final, cells=tuple(self.dropout(c) for c in cells))
 
 
 class EncoderBlock(nn.Module):
@@ -61,8 +62,8 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Memory:
         positions = self.positions
-        seen = biased(mask[:, None, None], positions.bias(x.shape[1], x.shape[1], 0))
-        for block in self.blocks:
+        bias = positions.bias(x.shape[1], x.shape[1], 0)
+        for block, seen in zip(self.blocks, biased_layers(mask[:, None, None], bias, len(self.blocks)), strict=True):
             x = block(x, seen, positions)
         states = self.norm(x)
         return Memory(states, mask, (last_real(states, mask),))

@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from weft.core import native
 from weft.nn.cells import Recurrence, input_matrix, state_matrix
 from weft.nn.fused import FusedCell
 
 
-class _LongShort(Recurrence):
+class LongShort(Recurrence):
     """The base of the LSTM and its ablations: one matrix for all gates and the candidate, and a state of h and c."""
 
     compiled = "lstm"  # its name in the compiled code
@@ -32,8 +35,28 @@ class _LongShort(Recurrence):
     def fused(self) -> FusedCell:
         return FusedCell(self.compiled, self.input.weight, self.input.bias, self.hidden.weight)
 
+    def with_bias_as_input(self) -> LongShort:
+        """Return this cell with the bias as the weight of one more input, which is 1 where the bias is to act."""
+        twin, weight, bias = copy(self), self.input.weight, self.input.bias
+        twin._modules = {
+            **self._modules,
+            "input": _Product(torch.cat([weight, bias[:, None]], dim=1), torch.zeros_like(bias)),
+        }
+        return twin
 
-class Lstm(_LongShort):
+
+class _Product(nn.Module):
+    """W x + b of matrices that are computed from the parameters of a cell."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        super().__init__()
+        self.weight, self.bias = weight, bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)
+
+
+class Lstm(LongShort):
     """i,f,o = σ(W x + U h' + b); c̃ = φ(W x + U h' + b); c = i∘c̃ + f∘c'; h = o∘φ(c)   (Hochreiter 1997, Gers 2000)
 
     The gates are in torch's order i, f, c̃, o, so that the weights fit torch.nn.LSTM.
@@ -84,7 +107,7 @@ class LstmB(Lstm):
         torch.nn.init.ones_(self.input.bias.detach()[width : 2 * width])
 
 
-class _Ablated(_LongShort):
+class _Ablated(LongShort):
     """The LSTM without one gate, which is always open."""
 
     gates = "ifo"  # those that it has

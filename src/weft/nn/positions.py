@@ -3,26 +3,37 @@
 - `room` is how many values of a vector it needs for itself;
 - `add(x, start)` acts on token vectors (B, T, D) whose first position is `start`;
 - `turn(x, start)` acts on the queries and keys of self-attention (B, H, T, d), by `turns`;
-- `bias(queries, keys, start)` is added to the scores of self-attention (H, T, S), the first query at `start`.
+- `bias(queries, keys, start)` is added to the scores of self-attention, the first query at `start`: (H, T, S), or
+  (L, H, T, S) from a scheme that has a bias of its own for each layer.
 
 References: sinusoid, Vaswani 2017; learned, Gehring 2017; relative, Shaw 2018 and Press 2022; bucketed, Raffel 2020;
 rotary, Su 2021; alibi, Press 2022.
 """
 
-# B batch · T length or queries · S keys · D width · H heads · d width of a head
+# B batch · T length or queries · S keys · D width · H heads · d width of a head · L layers
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
 PLACES = 512  # learned vectors; later positions share the last
-REACH = 16  # the distance at which a relative bias is clipped
 BUCKETS, FARTHEST = 32, 128  # of distances, and the distance from which on all share the last bucket
+
+
+@dataclass(frozen=True)
+class Attended:
+    """What a scheme may need to know about the self-attention that it acts in."""
+
+    heads: int = 1
+    both_ways: bool = True  # whether a position sees later ones too
+    layers: int = 0  # of blocks, each with a bias of its own; 0: one bias for all
+    max_distance: int = 16  # the distance k at which a relative bias is clipped
 
 
 class NoPositions(nn.Module):
@@ -32,8 +43,8 @@ class NoPositions(nn.Module):
     in_attention = False  # whether it acts within self-attention alone
     even_heads = False  # whether a head's width must be even
 
-    def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
-        """For vectors of `width` and `heads` heads that see positions on both sides, or only earlier ones."""
+    def __init__(self, width: int = 0, attended: Attended = Attended()) -> None:
+        """For vectors of `width`, and the self-attention that reads them."""
         super().__init__()
 
     def add(self, x: Tensor, start: int) -> Tensor:
@@ -64,7 +75,7 @@ class Sinusoid(NoPositions):
 class SinusoidConcat(NoPositions):
     """[x; p]: a quarter of the vector holds the sinusoid of the position, the rest the token."""
 
-    def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
+    def __init__(self, width: int = 0, attended: Attended = Attended()) -> None:
         super().__init__()
         self.room = max(2, width // 4)
 
@@ -76,7 +87,7 @@ class SinusoidConcat(NoPositions):
 class Learned(NoPositions):
     """x + p_t, one vector per position; positions beyond the last share it."""
 
-    def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
+    def __init__(self, width: int = 0, attended: Attended = Attended()) -> None:
         super().__init__()
         self.table = nn.Embedding(PLACES, width)
         nn.init.normal_(self.table.weight, std=0.02)
@@ -88,29 +99,36 @@ class Learned(NoPositions):
 
 
 class Relative(NoPositions):
-    """sᵢⱼ + π(j − i) per head, clipped at k: 2k + 1 numbers per head."""
+    """sᵢⱼ + π(j − i) per layer and head, clipped at k: 2k + 1 numbers per head; or the same numbers in every layer."""
 
     in_attention = True
+    shared = False  # whether all layers have the same table, whatever is asked for
 
-    def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
+    def __init__(self, width: int = 0, attended: Attended = Attended()) -> None:
         super().__init__()
-        self.both_ways = both_ways
-        self.table = nn.Parameter(torch.zeros(heads, self.kinds))
+        self.both_ways, self.max_distance = attended.both_ways, attended.max_distance
+        layers = [attended.layers] if attended.layers and not self.shared else []
+        self.table = nn.Parameter(torch.zeros(*layers, attended.heads, self.kinds))
 
     @property
     def kinds(self) -> int:
         """The number of distances with a bias of their own."""
-        return 2 * REACH + 1
+        return 2 * self.max_distance + 1
 
     def kind(self, distance: Tensor) -> Tensor:
-        return distance.clamp(-REACH, REACH) + REACH
+        return distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
 
     def bias(self, queries: int, keys: int, start: int) -> Tensor | None:
-        return self.table[:, self.kind(_distances(queries, keys, start, self.table.device))]
+        return self.table[..., self.kind(_distances(queries, keys, start, self.table.device))]
 
 
 class Bucketed(Relative):
-    """sᵢⱼ + π(bucket(j − i)) per head: near distances one by one, far ones in growing buckets (as in T5)."""
+    """sᵢⱼ + π(bucket(j − i)) per head: near distances one by one, far ones in growing buckets.
+
+    All layers have the same table, as in T5.
+    """
+
+    shared = True
 
     @property
     def kinds(self) -> int:
@@ -130,8 +148,9 @@ class Alibi(NoPositions):
 
     in_attention = True
 
-    def __init__(self, width: int = 0, heads: int = 1, both_ways: bool = True) -> None:
+    def __init__(self, width: int = 0, attended: Attended = Attended()) -> None:
         super().__init__()
+        heads = attended.heads
         slopes = 2.0 ** (-8 * torch.arange(1, heads + 1) / heads)
         self.slopes: Tensor
         self.register_buffer("slopes", slopes, persistent=False)
@@ -172,19 +191,22 @@ def _some(
 @lru_cache(maxsize=16)
 def _wave_table(places: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(False):
-        angles = _angles(places, width + width % 2, dtype, device)
-        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].contiguous()
+        angles = _angles(places, width + width % 2, device)
+        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].to(dtype).contiguous()
 
 
 @lru_cache(maxsize=16)
 def _turn_table(places: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the cosines and sines of each position's angles: (places, 2, width/2)."""
     with torch.inference_mode(False):
-        angles = _angles(places, width, dtype, device)
-        return torch.stack([angles.cos(), angles.sin()], dim=1)
+        angles = _angles(places, width, device)
+        return torch.stack([angles.cos(), angles.sin()], dim=1).to(dtype)
 
 
-def _angles(places: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """t · 10000^{−2i/width} for t = 0 …: (places, width/2)."""
+def _angles(places: int, width: int, device: torch.device) -> Tensor:
+    """t · 10000^{−2i/width} for t = 0 …, in float32 whatever is computed from them: (places, width/2).
+
+    In bfloat16 the angle 511 would be off by up to 1.
+    """
     rates = 10000.0 ** (-torch.arange(0, width, 2, device=device, dtype=torch.float32) / width)
-    return (torch.arange(places, device=device, dtype=torch.float32)[:, None] * rates).to(dtype)
+    return torch.arange(places, device=device, dtype=torch.float32)[:, None] * rates

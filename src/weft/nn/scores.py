@@ -54,6 +54,16 @@ class Scaled(Dot):
         return FusedAttention(keys, values, mask, scale=keys.shape[-1] ** -0.5)
 
 
+class ScaledByWidth(Dot):
+    """q·k / d"""
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return torch.div(super().forward(query, keys), keys.shape[-1])
+
+    def fused(self, keys: Tensor, values: Tensor, mask: Tensor) -> FusedAttention | None:
+        return FusedAttention(keys, values, mask, scale=1 / keys.shape[-1])
+
+
 class Cosine(Dot):
     """q·k / ‖q‖‖k‖"""
 

@@ -20,6 +20,7 @@ from weft.core.masks import last_real, real_first, reorder, reverse_start
 from weft.nn import fused
 from weft.nn.cells import Recurrence
 from weft.nn.dropout import Dropout, OverTime
+from weft.nn.lstm import LongShort
 
 Layers = tuple[tuple[Tensor, ...], ...]
 
@@ -46,6 +47,23 @@ def over_time(cell: Recurrence, x: Tensor, state: tuple[Tensor, ...]) -> tuple[T
         h, state = cell.step(inputs, state)
         outs.append(h)
     return torch.stack(outs, dim=1), state
+
+
+def read_whole_state(cell: LongShort, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return all states (B, T, D), and h and c after the last real position of each row, whose padding is at its end.
+
+    Rows are read with their padding first. Without input and without bias a step leaves a state of zeros as it is; so
+    every row begins from zeros, and all end at the last step, which is the one whose c the kernels return.
+    """
+    start = cell.start(x.shape[0])
+    if bool(mask.all()):
+        states, (h, c) = over_time(cell, x, start)
+        return states, h, c
+    positions, lengths, real = torch.arange(x.shape[1], device=x.device), mask.sum(1, keepdim=True), mask[..., None]
+    with_real = torch.cat([x * real, real.to(x.dtype)], dim=-1)  # (B, T, I + 1)
+    padding_first = reorder(with_real, (positions + lengths) % x.shape[1])
+    states, (h, c) = over_time(cell.with_bias_as_input(), padding_first, start)
+    return reorder(states, (positions - lengths) % x.shape[1]), h, c
 
 
 @dataclass(frozen=True)
@@ -90,11 +108,16 @@ class Stack(nn.Module):
             SublayerConnection(options, cell.width, number == 0) for number, cell in enumerate(cells)
         )
 
-    def start(self, rows: int, final: tuple[Tensor, ...]) -> Layers:
-        """Return the first states: zeros, or those that hold the summaries in `final`, one for each layer."""
+    def start(self, rows: int, final: tuple[Tensor, ...], memories: tuple[Tensor, ...] = ()) -> Layers:
+        """Return the first states: zeros, or those that hold the summaries in `final`, one for each layer.
+
+        Where there are `memories` too (the c of an LSTM, beside the h in `final`), they are the whole states.
+        """
         cells = [cell for cell, _ in self._parts()]
         if not final:
             return tuple(cell.start(rows) for cell in cells)
+        if memories:
+            return tuple(zip(final, memories, strict=True))
         return tuple(cell.begin(summary) for cell, summary in zip(cells, final, strict=True))
 
     def step(self, x: Tensor, states: Layers) -> tuple[Tensor, Layers]:
@@ -122,42 +145,55 @@ class Stack(nn.Module):
 
 
 class Reader(nn.Module):
-    """Layers that read a padded sequence forwards, or forwards and backwards with both halves joined."""
+    """Layers that read a padded sequence forwards, or forwards and backwards with both halves joined.
 
-    def __init__(self, forwards: Sequence[Recurrence], backwards: Sequence[Recurrence], options: LayerOptions) -> None:
+    With `whole_state`, the cells are LSTMs, and the c after the last real position is returned as well.
+    """
+
+    def __init__(
+        self,
+        forwards: Sequence[Recurrence],
+        backwards: Sequence[Recurrence],
+        options: LayerOptions,
+        whole_state: bool = False,
+    ) -> None:
         super().__init__()
+        self.whole_state = whole_state
         self.forwards, self.backwards = nn.ModuleList(forwards), nn.ModuleList(backwards)
         widths = [cell.width * (2 if backwards else 1) for cell in forwards]
         self.layers = nn.ModuleList(
             SublayerConnection(options, width, number == 0) for number, width in enumerate(widths)
         )
 
-    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """(B, T, I), (B, T) → the top states (B, T, D) and each layer's last one (B, D)."""
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """(B, T, I), (B, T) → the top states (B, T, D), and each layer's last h and, with `whole_state`, c (B, D)."""
         order = real_first(mask)
         if order is None:
             return self._forward(x, mask)
-        states, final = self._forward(reorder(x, order), reorder(mask, order))
-        return reorder(states, order.argsort(1)), final
+        states, final, memories = self._forward(reorder(x, order), reorder(mask, order))
+        return reorder(states, order.argsort(1)), final, memories
 
-    def _forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Read rows whose padding is at the end."""
-        final, lengths = [], mask.sum(1, keepdim=True)  # (B, 1)
+        final, memories, lengths = [], [], mask.sum(1, keepdim=True)  # (B, 1)
         for number, (forward, layer) in enumerate(zip(self.forwards, self.layers, strict=True)):
             assert isinstance(layer, SublayerConnection)
             entering = layer.enter(x)
-            states = self._read(forward, entering)
+            states, *last = self._read(forward, entering, mask)
             if len(self.backwards):
-                back = self._read(self.backwards[number], reverse_start(entering, lengths))
-                last = torch.cat([last_real(states, mask), last_real(back, mask)], dim=-1)
+                back, *first = self._read(self.backwards[number], reverse_start(entering, lengths), mask)
+                last = [torch.cat(both, dim=-1) for both in zip(last, first, strict=True)]
                 states = torch.cat([states, reverse_start(back, lengths)], dim=-1)
-            else:
-                last = last_real(states, mask)
             x = layer.leave(x, states)
-            final.append(layer.norm(last))
-        return x, tuple(final)
+            final.append(layer.norm(last[0]))
+            memories += last[1:]
+        return x, tuple(final), tuple(memories)
 
-    @staticmethod
-    def _read(cell: nn.Module, x: Tensor) -> Tensor:
+    def _read(self, cell: nn.Module, x: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        """Return all states (B, T, D), and the state after the last real position: h, or h and c."""
         assert isinstance(cell, Recurrence)
-        return over_time(cell, x, cell.start(x.shape[0]))[0]
+        if self.whole_state:
+            assert isinstance(cell, LongShort)
+            return read_whole_state(cell, x, mask)
+        states = over_time(cell, x, cell.start(x.shape[0]))[0]
+        return states, last_real(states, mask)

@@ -40,6 +40,8 @@ from weft.search.decode import SearchPlan, decode, deduplicate
 from weft.search.rules import Rules
 from weft.spec import Search, Spec
 
+MOST_OUTPUTS = 1000  # of one line, as of search.width
+
 
 class Engine(Protocol):
     """Searches with a copy of a run's model; it may know only the score of a hypothesis, not that of each symbol."""
@@ -118,13 +120,17 @@ class Predictor:
         search = search or self.spec.search
         if nbest < 1:
             raise UserError("there must be at least one output for each line", f"nbest={nbest}", "give 1 or more")
+        if nbest > MOST_OUTPUTS:
+            what = f"a line has at most {MOST_OUTPUTS:,} outputs"
+            raise UserError(what, f"nbest={nbest}", f"give {MOST_OUTPUTS} or fewer")
         if nbest > 1 and search.kind == "greedy":
             todo = "use beam search or sampling to get several outputs"
             raise UserError("greedy search finds only one output", f"nbest={nbest}", todo)
         if prefix and isinstance(self.model, Aligned):
             what = "a CTC model has no decoder, so it cannot use a prefix"
             raise UserError(what, "prefix", "leave it out, or use a run with head.kind=tokens")
-        return make_plan(search, self._by_direction()[0].sides.target, nbest, prefix)
+        plan = make_plan(search, self._by_direction()[0].sides.target, nbest, prefix)
+        return replace(plan, seconds=search.seconds)
 
     def predict(
         self,
@@ -289,13 +295,13 @@ def _input_of(pair: Pair) -> tuple[str, str, tuple[str, ...], str]:
 
 
 def make_plan(search: Search, target: Side, nbest: int = 1, prefix: str = "") -> SearchPlan:
-    """Plan the search of a spec, for outputs in the target's symbols."""
+    """Plan the search of a spec, for outputs in the target's symbols, without a limit of time."""
     if not isinstance(target, Tokeniser):
         return _plan_at_once(search, target, nbest, prefix)
     if prefix and target.backward:
         what = "this run writes from the end (decoder.reverse=true), so it cannot use a prefix"
         raise UserError(what, "prefix", "leave it out, or use a run with decoder.reverse=false")
-    settings = search.model_dump(exclude={"no_repeat"})
+    settings = search.model_dump(exclude={"no_repeat", "seconds"})
     forced = tuple(target.encode(prefix)) if prefix else ()
     if UNKNOWN in forced:
         raise UserError(
@@ -317,7 +323,7 @@ def _plan_at_once(search: Search, target: Side, nbest: int, prefix: str) -> Sear
     if nbest > 1 and target.kind == "numbers" and search.kind != "sample":
         raise UserError("there is one mean of the numbers to come", f"nbest={nbest}", "sample for several: --sample")
     kind = "sample" if target.kind == "numbers" and search.kind == "sample" else AT_ONCE[target.kind]
-    return SearchPlan(**{**search.model_dump(exclude={"no_repeat"}), "kind": kind}, nbest=nbest)
+    return SearchPlan(**{**search.model_dump(exclude={"no_repeat", "seconds"}), "kind": kind}, nbest=nbest)
 
 
 AT_ONCE = {"label": "most probable", "labels": "most probable", "numbers": "mean"}

@@ -7,7 +7,8 @@ from pathlib import Path
 from weft.compare.compare import Compared
 from weft.compare.page import markdown, other_tests
 from weft.compare.rank import EXPLANATION
-from weft.core.errors import UserError, did_you_mean
+from weft.core.errors import Interrupted, UserError, did_you_mean
+from weft.core.stopping import stopped_by
 from weft.recipes.book import RECIPES
 from weft.recipes.study import Options, Recipe, Study
 from weft.runs.folder import RunFolder, refuse_other_files
@@ -27,6 +28,14 @@ def find(name: str) -> Recipe:
 
 def run(recipe: Recipe, folder: Path, options: Options) -> Path:
     """Run every study that is not done yet, write README.md, and return its path."""
+    try:
+        return _run(recipe, folder, options)
+    except KeyboardInterrupt:
+        what, todo = f"stopped by {stopped_by()}; finished runs are kept", "give the same command again to continue"
+        raise Interrupted(what, str(folder), todo) from None
+
+
+def _run(recipe: Recipe, folder: Path, options: Options) -> Path:
     command = f"    weft recipe run {recipe.name}{options.flags}"
     lines = [_title(recipe), "", recipe.question, "", command, "", recipe.about, ""]
     if recipe.by_hand is not None and options.budget is not None:

@@ -15,15 +15,15 @@ from typing import IO, Any
 import yaml
 
 from weft.bounded_yaml import parse_yaml
+from weft.compatibility import FORMAT
 from weft.core import manifest
 from weft.core.errors import UserError
 from weft.core.files import check_plain, parse_json, read_regular, write_whole
 from weft.data.sides.sides import Sides
 from weft.data.sides.table import side_from_json
-from weft.settings import compose, flatten
+from weft.settings import compose, flatten, from_format
 from weft.spec import Spec
 
-FORMAT = 1
 FACTS = "the facts about the data"
 FINISHED = ("log.jsonl", "README.md", "curves.png")  # files that change until the run is finished
 SIDES = ("source.json", "target.json", "context.json")  # the last only where there is a context
@@ -165,7 +165,7 @@ class RunFolder:
                 str(self.spec_file),
                 "update Weft",
             )
-        return compose(("file", _without_race(content))).spec
+        return compose(("file", from_format(_without_race(content), made_by))).spec
 
     def read(self, name: str, what: str, most: int = MOST_BYTES // 16) -> bytes:
         """Return the content of a file, compared with the manifest; `what` it is, is named if it cannot be read."""

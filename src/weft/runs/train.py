@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from weft.core.errors import UserError
+from weft.core.errors import Interrupted, UserError
 from weft.core.memory import give_back
 from weft.core.reporting import Reporter
+from weft.core.stopping import stopped_by
 from weft.data.files import spool_stdin
 from weft.learn.loop import Trainer
 from weft.learn.world import World, join_world
@@ -50,9 +51,22 @@ def run_job(job: Job, reporter: Reporter) -> Path:
                 ready = _open(job, requested, folder, pairs, world, reporter, resuming)
                 with _locked_by_first(folder, world):
                     _train(ready, folder, pairs, world, reporter, resuming)
+    except KeyboardInterrupt:
+        raise _interrupted(folder) from None
     finally:
         reporter.close()
     return folder.path
+
+
+def _interrupted(folder: RunFolder) -> Interrupted:
+    """Say what is left of a run that was stopped while it did not train."""
+    by, where = stopped_by(), str(folder.path)
+    if not folder.is_run:
+        what = f"stopped by {by} before training began; no run was made"
+        return Interrupted(what, where, "give the same command again")
+    if not any(folder.checkpoints.glob("step-*")):
+        return Interrupted(f"stopped by {by} before the first step", where, "go on with --resume")
+    return Interrupted(f"stopped by {by}; everything is saved", where, "go on with --resume")
 
 
 def _check_start(job: Job, folder: RunFolder, world: World) -> None:

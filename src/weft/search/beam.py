@@ -17,6 +17,7 @@ from torch import Tensor
 
 from weft.core.kinds import Column, Hypothesis, S, Stepper
 from weft.core.pair import END, START
+from weft.search.clock import NO_LIMIT, Clock
 from weft.search.rules import NEVER, Rules
 from weft.search.top import top_next
 
@@ -72,8 +73,12 @@ def beam(
     length_penalty: float = 1.0,
     wanted: int = 1,
     context: Column | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> list[list[Hypothesis]]:
-    """Return the finished hypotheses of each line, the best first, at most `width`; the best `wanted` are certain."""
+    """Return the finished hypotheses of each line, the best first, at most `width`; the best `wanted` are certain.
+
+    When the clock rings, open hypotheses are finished as they are.
+    """
     rows = source.size
     results = [_Line(width, wanted) for _ in range(rows)]
     state = model.begin(source, context)
@@ -81,7 +86,7 @@ def beam(
     y = torch.full((rows,), START, device=source.device)
     while now.lines:
         log_probs, state = model.advance(y, state)
-        before = now.total.shape[1]
+        before, now = now.total.shape[1], replace(now, limits=clock.limits(now.limits))
         now, origin = _extend(now, log_probs, rules, results, width, length_penalty)
         stays = _still_open(now, results, length_penalty)
         origin = origin + torch.arange(len(now.lines), device=origin.device)[:, None] * before  # (B, K) into B·K

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from weft.core.kinds import Hypothesis
 from weft.core.pair import PAD
+from weft.search.clock import NO_LIMIT, Clock
 
 Floats = npt.NDArray[np.float64]
 Frames = Floats  # (S, V) log-probabilities
@@ -44,22 +45,51 @@ def merged(path: npt.NDArray[np.int64]) -> Ids:
     return tuple(int(s) for s in path[first] if s != BLANK)
 
 
-def prefix_beam(frames: Frames, width: int) -> list[Hypothesis]:
-    """Return the outputs of a beam of this width, the best first."""
-    open_: dict[Ids, tuple[float, float]] = {(): (0.0, NEVER)}  # log p of paths that end in a blank, and in a symbol
+class _Prefix:
+    """What a hypothesis has written: the prefix before it and one more symbol. The same prefix is the same object."""
+
+    __slots__ = ("_longer", "before", "symbol")
+
+    def __init__(self, before: _Prefix | None = None, symbol: int = BLANK) -> None:
+        self.before, self.symbol = before, symbol
+        self._longer: dict[int, _Prefix] = {}
+
+    def with_symbol(self, symbol: int) -> _Prefix:
+        longer = self._longer.get(symbol)
+        if longer is None:
+            longer = self._longer[symbol] = _Prefix(self, symbol)
+        return longer
+
+    @property
+    def ids(self) -> Ids:
+        ids, prefix = [], self
+        while prefix.before is not None:
+            ids.append(prefix.symbol)
+            prefix = prefix.before
+        return tuple(reversed(ids))
+
+    def __lt__(self, other: _Prefix) -> bool:
+        return self.ids < other.ids
+
+
+def prefix_beam(frames: Frames, width: int, clock: Clock = NO_LIMIT) -> list[Hypothesis]:
+    """Return the outputs of a beam of this width, the best first; of the frames so far when the clock rings."""
+    open_ = {_Prefix(): (0.0, NEVER)}  # log p of paths that end in a blank, and in a symbol
     for frame in frames:
-        grown: dict[Ids, tuple[float, float]] = {}
+        if clock.is_over():
+            break
+        grown: dict[_Prefix, tuple[float, float]] = {}
         likely = [int(s) for s in np.argsort(-frame)[: width + 1] if s != BLANK and frame[s] > NEVER]
         for prefix, (blank, symbol) in open_.items():
             _grow(grown, prefix, blank, symbol, frame, likely)
         ranked = sorted(grown.items(), key=lambda item: (-np.logaddexp(*item[1]), item[0]))
         open_ = dict(ranked[:width])
-    return sorted((scored(frames, ids) for ids in open_), key=lambda h: -h.score)
+    return sorted((scored(frames, prefix.ids) for prefix in open_), key=lambda h: -h.score)
 
 
 def _grow(
-    grown: dict[Ids, tuple[float, float]],
-    prefix: Ids,
+    grown: dict[_Prefix, tuple[float, float]],
+    prefix: _Prefix,
     blank: float,
     symbol: float,
     frame: Floats,
@@ -68,56 +98,37 @@ def _grow(
     """Add one frame: a blank or the last symbol again leaves the prefix as it is; another symbol extends it."""
     total = np.logaddexp(blank, symbol)
     _add(grown, prefix, total + frame[BLANK], NEVER)
-    if prefix:
-        _add(grown, prefix, NEVER, symbol + frame[prefix[-1]])
+    if prefix.before is not None:
+        _add(grown, prefix, NEVER, symbol + frame[prefix.symbol])
     for s in likely:
-        before = blank if prefix and s == prefix[-1] else total  # the same symbol again needs a blank between
+        before = blank if s == prefix.symbol else total  # the same symbol again needs a blank between
         if before > NEVER:
-            _add(grown, (*prefix, s), NEVER, before + frame[s])
+            _add(grown, prefix.with_symbol(s), NEVER, before + frame[s])
 
 
-def _add(grown: dict[Ids, tuple[float, float]], prefix: Ids, blank: float, symbol: float) -> None:
+def _add(grown: dict[_Prefix, tuple[float, float]], prefix: _Prefix, blank: float, symbol: float) -> None:
     old = grown.get(prefix, (NEVER, NEVER))
     grown[prefix] = (float(np.logaddexp(old[0], blank)), float(np.logaddexp(old[1], symbol)))
 
 
 def scored(frames: Frames, ids: Ids) -> Hypothesis:
-    """Return an output with its exact log-probability, as a chain over its symbols and its end; the sum ranks it."""
-    blank, symbol = np.cumsum(frames[:, BLANK]), np.full(len(frames), NEVER)  # after each frame, for the empty prefix
+    """Return an output with its exact log-probability, as a chain over its symbols and its end; the sum ranks it.
+
+    One frame after the other, for all prefixes of the output at once: entry k is about the first k symbols.
+    """
+    symbols = np.array(ids, dtype=np.int64)
+    repeated = np.concatenate([[False], symbols[1:] == symbols[:-1]])[: len(ids)]
+    blank, symbol = np.full(len(ids) + 1, NEVER), np.full(len(ids) + 1, NEVER)  # log p, by how its paths end
+    begins = np.full(len(ids), NEVER)  # that the output so far begins with the prefix
+    blank[0] = 0.0
+    for frame in frames:
+        entering = frame[symbols] + np.where(repeated, blank[:-1], np.logaddexp(blank[:-1], symbol[:-1]))
+        begins = np.logaddexp(begins, entering)
+        blank, same = frame[BLANK] + np.logaddexp(blank, symbol), symbol[1:] + frame[symbols]
+        symbol[1:] = np.logaddexp(same, entering)
     chain, begun = [], 0.0
-    for position, s in enumerate(ids):
-        repeated = position > 0 and ids[position - 1] == s
-        enter = _entering(frames[:, s], blank, symbol, repeated, empty=position == 0)
-        begins = float(np.logaddexp.reduce(enter))
-        chain.append(begins - begun if begun > NEVER else NEVER)
-        begun = begins
-        blank, symbol = _after(frames[:, s], frames[:, BLANK], enter)
+    for each in begins.tolist():
+        chain.append(each - begun if begun > NEVER else NEVER)
+        begun = each
     whole = float(np.logaddexp(blank[-1], symbol[-1]))
     return Hypothesis(ids, (*chain, whole - begun if begun > NEVER else NEVER), whole)
-
-
-def _entering(
-    log_probs: Floats,
-    blank: Floats,
-    symbol: Floats,
-    repeated: bool,
-    empty: bool,
-) -> Floats:
-    """Return log p that the next symbol comes for the first time at each frame."""
-    before = blank if repeated else np.logaddexp(blank, symbol)
-    first = 0.0 if empty else NEVER  # before the first frame
-    entering: Floats = log_probs + np.concatenate([[first], before[:-1]])
-    return entering
-
-
-def _after(log_probs: Floats, blanks: Floats, enter: Floats) -> tuple[Floats, Floats]:
-    """Return log p of the prefix after each frame, over paths that end in a blank, and in its last symbol."""
-    blank, symbol = np.full(len(log_probs), NEVER), np.full(len(log_probs), NEVER)
-    was_blank = was_symbol = NEVER
-    for t in range(len(log_probs)):
-        was_blank, was_symbol = (
-            blanks[t] + np.logaddexp(was_blank, was_symbol),
-            np.logaddexp(was_symbol + log_probs[t], enter[t]),
-        )
-        blank[t], symbol[t] = was_blank, was_symbol
-    return blank, symbol

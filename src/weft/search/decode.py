@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +18,13 @@ from torch import Tensor
 from weft.core.kinds import Aligner, Column, Hypothesis, Stepper
 from weft.search import ctc
 from weft.search.beam import beam
+from weft.search.clock import Clock
 from weft.search.distinct import distinct
 from weft.search.rules import Rules, forbid_blanked
 from weft.search.sample import draws, nucleus, one_each
 
 Searched = Stepper[Any] | Aligner
+MOST_HYPOTHESES = 4096  # open at once, of all lines of a batch
 Row = Sequence[int] | npt.NDArray[np.float32]  # ids, or vectors (S, F)
 Source = Row | Sequence[Row]  # for an ensemble each model's
 
@@ -41,12 +44,18 @@ class SearchPlan:
     max_ratio: float = 2.0
     max_extra: int = 20
     length: int | None = None  # steps of a series of numbers; None: what the run has learned
+    seconds: float = 0.0  # that a line may take; 0: no limit
     rules: Rules = field(default_factory=Rules)
 
     @property
     def name(self) -> str:
         """What a report calls the search."""
         return f"beam {self.width}" if self.kind == "beam" else self.kind
+
+    @property
+    def hypotheses(self) -> int:
+        """How many hypotheses of a line are open at once."""
+        return max(self.width, self.nbest) if self.kind == "beam" else self.nbest
 
     def longest(self, source: int) -> int:
         """Return the most symbols that the output for a source of this length may have."""
@@ -85,16 +94,26 @@ def decode(
     lines = range(len(sources)) if lines is None else lines
     longest = [plan.longest(_length(s)) for s in sources] if longest is None else longest
     results: list[list[Hypothesis]] = [[] for _ in sources]
+    batch_lines = max(1, min(batch_lines, MOST_HYPOTHESES // plan.hypotheses))
     for batch in _batches([_length(s) for s in sources], batch_lines, batch_symbols):
         limits = torch.tensor([longest[i] for i in batch], device=device)
         source = _padded([sources[i] for i in batch], device)
         context = None if contexts is None else _padded([contexts[i] for i in batch], device)
-        decoded = _decode_batch(model, source, context, plan, limits, [lines[i] for i in batch])
+        clock, numbers = Clock(plan.seconds * len(batch)), [lines[i] for i in batch]
+        decoded = _decode_batch(model, source, context, plan, limits, numbers, clock)
         for i, hypotheses in zip(batch, decoded):
             results[i] = hypotheses if all_found else hypotheses[: plan.nbest]
+        if clock.rang:
+            warnings.warn(_cut_short(numbers, plan.seconds), stacklevel=2)
         if tick is not None:
             tick(len(batch))
     return results
+
+
+def _cut_short(lines: Sequence[int], seconds: float) -> str:
+    """Say which lines of the input (counted from 0) have what was found when their time was over."""
+    which = f"line {lines[0] + 1}" if len(lines) == 1 else f"lines from {min(lines) + 1} to {max(lines) + 1}"
+    return f"{which}: the search took more than search.seconds={seconds:g} a line, and the best so far is written"
 
 
 def _batches(lengths: Sequence[int], batch_lines: int, batch_symbols: int) -> list[list[int]]:
@@ -135,25 +154,33 @@ def _column(rows: Sequence[Any]) -> Column:
 
 
 def _decode_batch(
-    model: Searched, source: Column, context: Column | None, plan: SearchPlan, limits: Tensor, lines: list[int]
+    model: Searched,
+    source: Column,
+    context: Column | None,
+    plan: SearchPlan,
+    limits: Tensor,
+    lines: list[int],
+    clock: Clock,
 ) -> list[list[Hypothesis]]:
     if isinstance(model, Aligner):
-        return _decode_frames(model, source, plan, lines)
+        return _decode_frames(model, source, plan, lines, clock)
     if plan.kind == "beam":
-        width = max(plan.width, plan.nbest)
-        return beam(model, source, limits, plan.rules, width, plan.length_penalty, plan.nbest, context)
+        ranking = plan.hypotheses, plan.length_penalty, plan.nbest
+        return beam(model, source, limits, plan.rules, *ranking, context, clock)
     if plan.kind == "greedy":
-        return [[h] for h in one_each(model, source, limits, plan.rules, None, context)]
+        return [[h] for h in one_each(model, source, limits, plan.rules, None, context, clock)]
     sampling = plan.temperature, plan.top_k, plan.top_p
     if plan.nbest > 1:
         random = [np.random.default_rng((plan.seed, line)) for line in lines]
-        return distinct(model, source, limits, plan.rules, plan.nbest, random, *sampling, context)
+        return distinct(model, source, limits, plan.rules, plan.nbest, random, *sampling, context, clock)
     choose = draws(plan.seed, lines, 0, *sampling)
-    return [[h] for h in one_each(model, source, limits, plan.rules, choose, context)]
+    return [[h] for h in one_each(model, source, limits, plan.rules, choose, context, clock)]
 
 
 @torch.inference_mode()
-def _decode_frames(model: Aligner, source: Column, plan: SearchPlan, lines: list[int]) -> list[list[Hypothesis]]:
+def _decode_frames(
+    model: Aligner, source: Column, plan: SearchPlan, lines: list[int], clock: Clock
+) -> list[list[Hypothesis]]:
     """Search the frames of a CTC model, each line by itself."""
     log_probs = forbid_blanked(model.frames(source), plan.rules.first_symbol).cpu().double()
     results = []
@@ -162,7 +189,7 @@ def _decode_frames(model: Aligner, source: Column, plan: SearchPlan, lines: list
         if plan.kind == "greedy":
             results.append([ctc.best_path(frames.numpy())])
         elif plan.kind == "beam":
-            results.append(ctc.prefix_beam(frames.numpy(), max(plan.width, plan.nbest)))
+            results.append(ctc.prefix_beam(frames.numpy(), plan.hypotheses, clock))
         else:
             chances = nucleus(torch.log_softmax(frames / plan.temperature, -1), plan.top_k, plan.top_p)
             random = np.random.default_rng((plan.seed, lines[row]))

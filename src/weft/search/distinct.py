@@ -17,6 +17,7 @@ from torch import Tensor
 
 from weft.core.kinds import Column, Hypothesis, S, Stepper
 from weft.core.pair import END, START
+from weft.search.clock import NO_LIMIT, Clock
 from weft.search.rules import NEVER, Rules
 from weft.search.sample import nucleus
 
@@ -47,6 +48,7 @@ def distinct(
     top_k: int = 0,
     top_p: float = 1.0,
     context: Column | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> list[list[Hypothesis]]:
     """Return at most `count` different outputs for each line, the most probable first."""
     lines = [[_Grown(row=line)] for line in range(source.size)]
@@ -56,7 +58,7 @@ def distinct(
         log_probs, state = model.advance(y, state)
         open_ = [(line, h) for line, hypotheses in enumerate(lines) for h in hypotheses if not h.ended]
         written = torch.tensor([h.ids for _, h in open_], dtype=torch.long, device=y.device)  # (N, t)
-        longest = limits[torch.tensor([line for line, _ in open_], device=y.device)]
+        longest = clock.limits(limits)[torch.tensor([line for line, _ in open_], device=y.device)]
         allowed = rules.apply(log_probs, written, longest)
         chances = nucleus(torch.log_softmax(allowed / temperature, -1), top_k, top_p)
         drawn_from, model_scores = (x.cpu().double().numpy() for x in (torch.log_softmax(chances, -1), log_probs))

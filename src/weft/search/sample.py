@@ -16,6 +16,7 @@ from torch import Tensor
 
 from weft.core.kinds import Column, Hypothesis, S, Stepper
 from weft.core.pair import END, START
+from weft.search.clock import NO_LIMIT, Clock
 from weft.search.rules import NEVER, Rules
 from weft.search.top import top_next
 
@@ -64,6 +65,7 @@ def one_each(
     rules: Rules,
     choose: Choose | None = None,
     context: Column | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> list[Hypothesis]:
     """Return a hypothesis for each line, of chosen or the most probable symbols; finished lines leave the batch."""
     state = model.begin(source, context)
@@ -73,6 +75,7 @@ def one_each(
     done: dict[int, Hypothesis] = {}
     while open_lines:
         log_probs, state = model.advance(y, state)
+        limits = clock.limits(limits)
         if choose is None:
             y = top_next(log_probs.new_zeros(len(y), 1), log_probs, written[:, None], limits, rules, 1)[1][:, 0]
         else:

@@ -75,13 +75,14 @@ typedef struct {
     int32_t lanes, norm_first, rows, rows_per_line, width, heads, blocks, inner, source_length, length, cache_rows, lines;
     float epsilon;
     int64_t line_stride, head_stride, position_stride, mask_stride; /* of the source's arrays */
+    int64_t bias_stride;   /* from the bias of a block to that of the next; 0: all have the same */
     const Block *parts;    /* (blocks) */
     const Source *source;  /* (blocks), each array (lines, H, S, d) */
     const Norm *last;      /* after the last block, or NULL */
     const uint8_t *mask;   /* (lines, S) */
     const int64_t *line_of; /* (N / rows_per_line) the line whose source the rows attend to, or NULL: in order */
     const float *cosines, *sines; /* (d / 2) the rotation of this position, or NULL */
-    const float *bias;            /* (H, length) added to the scores of self-attention, or NULL */
+    const float *bias;            /* (H, length) of a block, added to the scores of self-attention, or NULL */
     float *cache;                 /* (capacity, cache_rows, blocks, 2, D) keys and values written, and room for this position */
     const int64_t *row_of;        /* (length, N) the row of the cache that holds a hypothesis's position, or NULL: its own */
     float *x;                     /* (N, D) input and output */
@@ -199,8 +200,10 @@ FAST static void attend_to_self(const Step *s, const Share *o, int block, int64_
             const int64_t row = s->row_of == NULL ? n : s->row_of[(size_t)t * s->rows + n];
             scores[t] = dot(query, cached(s, block, t, row) + h * d, d) * scale;
         }
-        if (s->bias)
-            for (int t = 0; t <= now; t++) scores[t] += s->bias[(size_t)h * s->length + t];
+        if (s->bias) {
+            const float *bias = s->bias + block * s->bias_stride + (size_t)h * s->length;
+            for (int t = 0; t <= now; t++) scores[t] += bias[t];
+        }
         softmax(scores, s->length);
         memset(mixed, 0, sizeof(float) * d);
         for (int t = 0; t <= now; t++) {

@@ -21,7 +21,7 @@ SIZES = (
     "lanes", "norm_first", "rows", "rows_per_line", "width", "heads", "blocks", "inner", "source_length", "length",
     "cache_rows", "lines",
 )  # fmt: skip
-STRIDES = ("line_stride", "head_stride", "position_stride", "mask_stride")
+STRIDES = ("line_stride", "head_stride", "position_stride", "mask_stride", "bias_stride")
 ARRAYS = (
     "parts", "source", "last", "mask", "line_of", "cosines", "sines", "bias", "cache", "row_of", "x",
     "normed", "projected", "mixed", "hidden", "scores",
@@ -148,7 +148,7 @@ class StepInputs:
     length: int  # this position included
     row_of: Tensor | None  # (length, N) the row of the cache that holds a hypothesis's position; None: its own
     rotation: tuple[Tensor, Tensor] | None = None  # cosines and sines (1, d/2) of this position
-    bias: Tensor | None = None  # (H, 1, length)
+    bias: Tensor | None = None  # (H, 1, length), or (blocks, H, 1, length)
 
     def check(self, rows: int, blocks: int) -> None:
         """Refuse sizes that do not fit together."""
@@ -194,16 +194,17 @@ class Decoding:
             x, (threads * rows * width, 3 * rows * width, rows * width, rows * blocks.inner, threads * longest)
         )
         mask_strides = (inputs.mask.stride(0), source_length, source_length, 1)
+        bias_stride = blocks.heads * length if inputs.bias is not None and inputs.bias.dim() == 4 else 0
         job = _Step(
             *self._library.team(), self._library.functions["barrier"],
             self.lanes, blocks.norm_first, rows, inputs.rows_per_line, width, blocks.heads, blocks.count, blocks.inner,
-            source_length, length, cache_rows, lines, blocks.epsilon, *keys.stride()[:3], mask_strides[0],
+            source_length, length, cache_rows, lines, blocks.epsilon, *keys.stride()[:3], mask_strides[0], bias_stride,
             ctypes.addressof(blocks.parts), ctypes.addressof(source),
             None if blocks.last is None else ctypes.addressof(blocks.last),
             address("mask", inputs.mask, (lines, 1, 1, source_length), torch.bool, mask_strides),
             optional("line_of", inputs.line_of, (rows // inputs.rows_per_line,), torch.int64),
             optional("cosines", cosines, (1, half)), optional("sines", sines, (1, half)),
-            optional("bias", inputs.bias, (blocks.heads, 1, length)),
+            optional("bias", inputs.bias, ((blocks.count,) if bias_stride else ()) + (blocks.heads, 1, length)),
             address("cache", inputs.cache, (inputs.cache.shape[0], cache_rows, blocks.count * 2 * width)),
             optional("row_of", inputs.row_of, (length, rows), torch.int64), address("x", x, (rows, width)),
             *addresses,

@@ -12,11 +12,12 @@ from weft.core.shapes import Nothing, Shape, Symbols, Vectors
 from weft.nn import pools
 from weft.nn.assemble.heads import HEADS, Output
 from weft.nn.attention import BACKWARDS, ONWARDS, Attention, Project, identity, linear, mlp
-from weft.nn.bridge import Bridge, Last, Mean, Projected, Zeros
+from weft.nn.bridge import Bridge, Last, Mean, Mlp, Projected, Zeros
 from weft.nn.cells import Elman, ElmanSigmoid, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
 from weft.nn.context import AttendedContext, StepContext
 from weft.nn.decoders.recurrent import AttentionUse, RecurrentDecoder
 from weft.nn.decoders.recurrent import Concat as ConcatJoin
+from weft.nn.decoders.recurrent import Context as ContextJoin
 from weft.nn.decoders.recurrent import Gate as GateJoin
 from weft.nn.decoders.transformer import DecoderBlock, TransformerDecoder
 from weft.nn.dropout import Dropout
@@ -28,6 +29,7 @@ from weft.nn.multihead import MultiHead
 from weft.nn.number_heads import NumberHead
 from weft.nn.positions import (
     Alibi,
+    Attended,
     Bucketed,
     Learned,
     NoPositions,
@@ -39,7 +41,7 @@ from weft.nn.positions import (
 from weft.nn.readers.frames import FrameReader
 from weft.nn.readers.tokens import TokenReader
 from weft.nn.readers.tokens import table as embedding_table
-from weft.nn.scores import Additive, Bilinear, Concat, Cosine, Dot, Rbf, Scaled, Score
+from weft.nn.scores import Additive, Bilinear, Concat, Cosine, Dot, Rbf, Scaled, ScaledByWidth, Score
 from weft.nn.unroll import LayerOptions, Reader, Stack
 from weft.nn.weighers import Weigher, exact, kernel, nearest, softmax, sparsemax, straight_through
 from weft.spec import NoDecoder, Spec
@@ -65,6 +67,7 @@ CELLS: dict[str, Callable[[int, int], Recurrence]] = {
 SCORES: dict[str, type[Score]] = {
     "dot": Dot,
     "scaled": Scaled,
+    "scaled-width": ScaledByWidth,
     "bilinear": Bilinear,
     "additive": Additive,
     "concat": Concat,
@@ -80,7 +83,11 @@ WEIGHERS: dict[str, Weigher] = {
     "kernel": kernel,
 }
 PROJECTIONS: dict[str, Project] = {"none": identity, "linear": linear, "mlp": mlp}
-JOINS: dict[str, type[ConcatJoin] | type[GateJoin]] = {"concat": ConcatJoin, "gate": GateJoin}
+JOINS: dict[str, type[ConcatJoin] | type[GateJoin] | type[ContextJoin]] = {
+    "concat": ConcatJoin,
+    "gate": GateJoin,
+    "context": ContextJoin,
+}
 POSITIONS: dict[str, type[NoPositions]] = {
     "none": NoPositions,
     "sinusoid": Sinusoid,
@@ -91,7 +98,7 @@ POSITIONS: dict[str, type[NoPositions]] = {
     "rotary": Rotary,
     "alibi": Alibi,
 }
-BRIDGES: dict[str, type[Bridge]] = {"zeros": Zeros, "last": Last, "mean": Mean, "projected": Projected}
+BRIDGES: dict[str, type[Bridge]] = {"zeros": Zeros, "last": Last, "mean": Mean, "projected": Projected, "mlp": Mlp}
 POOLS: dict[str, type[pools.Pool]] = {"last": pools.Last, "mean": pools.Mean, "query": pools.Query}
 AnyReader = TokenReader | FrameReader
 AnyEncoder = RecurrentEncoder | TransformerEncoder | NoEncoder
@@ -190,8 +197,8 @@ def _recurrent_encoder(spec: Spec, part: RecurrentEncoderSpec, make: MakeReader)
         inputs = [spec.embed.width] + [part.width] * (part.layers - 1)
         return [CELLS[part.cell](i, width) for i in inputs]
 
-    layers = Reader(cells(), cells() if both else [], options)
-    reader = _plain_reader(spec, spec.embed.width, make, options)
+    layers = Reader(cells(), cells() if both else [], options, spec.whole_state)
+    reader = _plain_reader(spec, spec.embed.width, make, options, part.noise)
     return reader, RecurrentEncoder(layers, part.width, part.reverse, options.make_dropout())
 
 
@@ -199,8 +206,11 @@ def _transformer_reader(
     spec: Spec, part: TransformerEncoderSpec | TransformerDecoderSpec, make: MakeReader
 ) -> AnyReader:
     ahead = isinstance(part, TransformerEncoderSpec)  # only an encoder sees later positions
-    positions = POSITIONS[spec.embed.positions](part.width, part.heads, ahead)
-    noise = 0.0 if ahead else spec.feeding.noise
+    layers = part.layers if spec.embed.per_layer else 0
+    positions = POSITIONS[spec.embed.positions](
+        part.width, Attended(part.heads, ahead, layers, spec.embed.max_distance)
+    )
+    noise = part.noise if isinstance(part, TransformerEncoderSpec) else spec.feeding.noise
     return make(part.width, positions, LayerOptions(spec.train.dropout).make_dropout(), noise)
 
 
@@ -225,7 +235,7 @@ def _bridge(spec: Spec) -> Bridge:
     assert not isinstance(spec.decoder, NoDecoder)
     none = isinstance(spec.decoder, TransformerDecoderSpec) or spec.bridge.give == "none"
     bridge = BRIDGES["zeros" if none else spec.bridge.kind]
-    return bridge(spec.encoder.width, spec.decoder.width, spec.decoder.layers)
+    return bridge(spec.encoder.width, spec.decoder.width, spec.decoder.layers, spec.whole_state)
 
 
 def _decoder(spec: Spec, make: MakeReader, by_step: bool) -> tuple[AnyReader, RecurrentDecoder | TransformerDecoder]:

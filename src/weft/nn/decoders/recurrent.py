@@ -75,6 +75,17 @@ class Gate(nn.Module):
         return blend(torch.tanh(self.of_context(context)), h, gate)
 
 
+class Context(nn.Module):
+    """o = φ(W c + b): the readout sees the context alone"""
+
+    def __init__(self, width: int, context: int) -> None:
+        super().__init__()
+        self.of_context = nn.Linear(context, width)
+
+    def forward(self, h: Tensor, context: Tensor) -> Tensor:
+        return torch.tanh(self.of_context(context))
+
+
 @dataclass(frozen=True)
 class AttentionUse:
     """How a recurrent decoder uses its attention."""
@@ -89,7 +100,7 @@ class RecurrentDecoder(nn.Module):
         stack: Stack,
         width: int,
         attention: Attention | None,
-        join: Concat | Gate | None,
+        join: Concat | Gate | Context | None,
         looking: AttentionUse,
         every: bool,
         dropout: Dropout,
@@ -102,7 +113,7 @@ class RecurrentDecoder(nn.Module):
     def start(self, memory: Memory, beside: Tensor | None = None) -> RecurrentState:
         begin_all(self)
         rows, fed_next = memory.states.shape[0], self.feed and not self.before
-        layers = self.stack.start(rows, memory.final)
+        layers = self.stack.start(rows, memory.final, memory.cells)
         source = None if self.attention is None else self.attention.prepare(memory)
         return RecurrentState(
             layers=layers,

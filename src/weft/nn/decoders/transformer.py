@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from weft.core import native
 from weft.core.kinds import Memory
 from weft.core.lines import Lines
-from weft.core.masks import biased, causal
+from weft.core.masks import biased_layers, causal
 from weft.core.native.decoding import Block, Blocks, Decoding, Norm, Panels, StepInputs
 from weft.core.trace import tracing
 from weft.nn.cache import Cache
@@ -132,9 +132,10 @@ class TransformerDecoder(nn.Module):
     def _advance(self, x: Tensor, state: TransformerState, visible: Tensor | None, written: Cache | None) -> Tensor:
         """Return the outputs (N, T, D) of new positions x (N, T, D)."""
         positions = self.positions
-        visible = biased(visible, positions.bias(x.shape[1], state.place + x.shape[1], state.place))
+        bias = positions.bias(x.shape[1], state.place + x.shape[1], state.place)
+        seen = biased_layers(visible, bias, len(state.source))
         for number, (block, source) in enumerate(zip(self._blocks(), state.source, strict=True)):
-            x = block(x, source, state, Seen(positions, visible, written, number))
+            x = block(x, source, state, Seen(positions, seen[number], written, number))
         out: Tensor = self.norm(x)
         return out
 
