@@ -235,7 +235,7 @@ REFUSED: dict[str, tuple[Layer, str]] = {
         "numbers are learned by squared, gaussian, mixture",
     ),
     "numbers as tokens": (layer(target__kind="numbers", head__kind="tokens"), "head.kind=tokens and objective.kind"),
-    "text by squared error": (layer(objective__kind="squared"), "numbers are learned by"),
+    "text by squared error": (layer(target__kind="text", objective__kind="squared"), "numbers are learned by"),
     "text by a head of numbers": (
         layer(target__kind="text", head__kind="numbers", objective__kind="squared"),
         "are not",

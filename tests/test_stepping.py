@@ -16,7 +16,8 @@ from weft.core.pair import END
 from weft.core.shapes import Symbols
 from weft.core.trace import trace
 from weft.nn.assemble import POSITIONS, assemble
-from weft.nn.decoders.transformer import TransformerDecoder
+from weft.nn.decoders.transformer import DecoderBlock, TransformerDecoder
+from weft.nn.multihead import MultiHead
 from weft.nn.packed import pack
 from weft.settings import compose
 
@@ -123,6 +124,29 @@ def test_a_memory_that_is_a_slice_of_another_is_read_correctly(threads: int) -> 
     whole = memory(lines=[[4, *line] for line in LINES])
     part = Memory(whole.states[:, 1:], whole.mask[:, 1:], whole.final, whole.source)
     check_against_torch(decoder(), [None, [0, 0, 2, 2], None], part)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("positions", ["rotary", "none"])
+def test_a_decoder_without_cross_attention_continues_what_is_written(positions: str) -> None:
+    """Its memory has no positions; steps equal all at once, and selected rows go on alike."""
+    torch.manual_seed(5)
+    scheme = POSITIONS[positions](16)
+    blocks = [DecoderBlock(MultiHead(16, 2), None, 16, 24, "pre", 0.0) for _ in range(2)]
+    stepper = TransformerDecoder(scheme, blocks, 16, "pre").eval()
+    nothing = Memory(torch.empty(3, 0, 16), torch.empty(3, 0, dtype=torch.bool))
+    x = torch.randn(3, 5, 16)
+    whole, state = stepper.unroll(x, stepper.start(nothing)), stepper.start(nothing)
+    for position in range(2):
+        out, state = stepper.step(x[:, position], state)
+        torch.testing.assert_close(out, whole[:, position])
+    order = torch.tensor([2, 0])
+    state = state.select(order)
+    out, state = stepper.step(x[order, 2], state)
+    torch.testing.assert_close(out, whole[order, 2])
+    torch.testing.assert_close(stepper.unroll(x[order, 3:], state), whole[order, 3:])
+    pack(stepper)
+    torch.testing.assert_close(stepper.unroll(x, stepper.start(nothing)), whole)
 
 
 @torch.inference_mode()

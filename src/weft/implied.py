@@ -13,6 +13,7 @@ IMPLIED: dict[tuple[str, str], dict[str, Any]] = {  # what a setting means for o
     ("head.kind", "ctc"): {"objective.kind": "ctc", "decoder.kind": "none"},
     ("task", "classify"): LABELS,
     ("task", "classify-tokens"): LABELS,
+    **{("objective.kind", density): {"target.kind": "numbers"} for density in DENSITIES},
     ("target.kind", "numbers"): {"head.kind": "numbers", "objective.kind": DENSITIES[0]},
     ("context.kind", "text"): {"context.use": "attend"},
 }

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -30,7 +31,7 @@ class TransformerState:
     `compacted` first.
     """
 
-    source: tuple[KeysValues, ...]
+    source: tuple[KeysValues | None, ...]  # None in blocks without cross-attention
     mask: Tensor  # (B, 1, 1, S)
     lines: Lines
     written: Cache
@@ -53,7 +54,7 @@ class TransformerState:
         written = self.written.compacted()
         if self.stored is None:
             return replace(self, written=written)
-        source = tuple((keys[self.stored], values[self.stored]) for keys, values in self.source)
+        source = tuple(None if of is None else (of[0][self.stored], of[1][self.stored]) for of in self.source)
         return TransformerState(source, self.mask[self.stored], self.lines, written, None, self.beside)
 
     def with_beside(self, x: Tensor) -> Tensor:
@@ -74,23 +75,31 @@ class Seen:
 
 
 class DecoderBlock(nn.Module):
-    """Self-attention, cross-attention and a feed-forward layer, each with residual connection and norm."""
+    """Self-attention, cross-attention and a feed-forward layer, each with residual connection and norm.
 
-    def __init__(self, own: MultiHead, cross: MultiHead, width: int, inner: int, norm: str, dropout: float) -> None:
+    Without `cross`, there is nothing to attend to but what is written.
+    """
+
+    def __init__(
+        self, own: MultiHead, cross: MultiHead | None, width: int, inner: int, norm: str, dropout: float
+    ) -> None:
         super().__init__()
         self.own, self.cross, self.feed = own, cross, FeedForward(width, inner, dropout)
-        self.around_own, self.around_cross, self.around_feed = (ResidualNorm(width, norm, dropout) for _ in range(3))
+        self.around_own = ResidualNorm(width, norm, dropout)
+        self.around_cross = None if cross is None else ResidualNorm(width, norm, dropout)
+        self.around_feed = ResidualNorm(width, norm, dropout)
 
-    def forward(self, x: Tensor, source: KeysValues, state: TransformerState, seen: Seen) -> Tensor:
+    def forward(self, x: Tensor, source: KeysValues | None, state: TransformerState, seen: Seen) -> Tensor:
         """Process new positions x (N, T, D) after those that are written already."""
         query, keys, values = self.own.of_one(self.around_own.before(x))
         query, keys = seen.positions.turn(query, state.place), seen.positions.turn(keys, state.place)
         if seen.written is not None:
             keys, values = seen.written.put(seen.block, keys, values)
         x = self.around_own.after(x, self.own.attend(query, keys, values, seen.visible, "decode.self"))
-        query = self.cross.split(self.cross.query(state.lines.fold(self.around_cross.before(x))))
-        context = self.cross.attend(query, *source, state.mask, "decode.cross")
-        x = self.around_cross.after(x, state.lines.unfold(context))
+        if self.cross is not None and self.around_cross is not None and source is not None:
+            query = self.cross.split(self.cross.query(state.lines.fold(self.around_cross.before(x))))
+            context = self.cross.attend(query, *source, state.mask, "decode.cross")
+            x = self.around_cross.after(x, state.lines.unfold(context))
         return self.around_feed.after(x, self.feed(self.around_feed.before(x)))
 
 
@@ -110,7 +119,8 @@ class TransformerDecoder(nn.Module):
     def start(self, memory: Memory, beside: Tensor | None = None) -> TransformerState:
         blocks, lines = self._blocks(), Lines(memory.states.shape[0])
         source = _of_source(memory.states, [block.cross for block in blocks])
-        written = Cache.start(lines.count, len(blocks), self.heads, source[0][0])
+        like = memory.states.new_empty(self.width // self.heads) if source[0] is None else source[0][0]
+        written = Cache.start(lines.count, len(blocks), self.heads, like)
         return TransformerState(source, memory.mask[:, None, None], lines, written, beside=beside)
 
     def step(self, x: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
@@ -142,12 +152,13 @@ class TransformerDecoder(nn.Module):
     def pack(self, compiled: Decoding) -> set[nn.Module]:
         """Run steps in compiled code from now on, where it knows this attention."""
         blocks = self._blocks()
-        if not all(block.own.fused and block.cross.fused for block in blocks):
+        if not all(block.own.fused and block.cross is not None and block.cross.fused for block in blocks):
             return set()
         last, around = _norm(self.norm) if isinstance(self.norm, nn.LayerNorm) else None, blocks[0].around_own
         packed = [_packed(block) for block in blocks]
         self.packed = compiled, Blocks(packed, last, self.heads, around.first, around.norm.eps)
-        return {layer for block in blocks for layer in (*block.own.modules(), block.cross, *_layers(block))}
+        crossed = {block.cross for block in blocks if block.cross is not None}
+        return {layer for block in blocks for layer in (*block.own.modules(), *_layers(block))} | crossed
 
     def unpack(self) -> None:
         self.packed = None
@@ -160,15 +171,20 @@ class TransformerDecoder(nn.Module):
         bias = positions.bias(1, place + 1, place)
         cache = (written.buffer, written.length, written.row_of)
         bias = None if bias is None else bias.contiguous()
-        inputs = StepInputs(state.source, state.mask, state.stored, state.lines.each, *cache, turn, bias)
+        inputs = StepInputs(
+            cast(tuple[KeysValues, ...], state.source), state.mask, state.stored, state.lines.each, *cache, turn, bias
+        )
         return compiled.step(x, blocks, inputs)
 
     def _blocks(self) -> list[DecoderBlock]:
         return [block for block in self.blocks if isinstance(block, DecoderBlock)]
 
 
-def _of_source(states: Tensor, looks: list[MultiHead]) -> tuple[KeysValues, ...]:
-    """Return the keys and values of every block, which all read the same states."""
+def _of_source(states: Tensor, crossed: list[MultiHead | None]) -> tuple[KeysValues | None, ...]:
+    """Return the keys and values of every block, which all read the same states; None without cross-attention."""
+    looks = [look for look in crossed if look is not None]
+    if not looks:
+        return (None,) * len(crossed)
     projected = together(states, *(layer for look in looks for layer in (look.key, look.value)))
     split = [looks[0].split(part) for part in projected]
     return tuple(zip(split[::2], split[1::2], strict=True))
@@ -176,13 +192,15 @@ def _of_source(states: Tensor, looks: list[MultiHead]) -> tuple[KeysValues, ...]
 
 def _layers(block: DecoderBlock) -> list[nn.Linear]:
     """Return the matrices of the compiled step, except queries, keys and values of self-attention."""
+    assert block.cross is not None
     feed = [layer for layer in block.feed if isinstance(layer, nn.Linear)]
     return [block.own.out, block.cross.query, block.cross.out, *feed]
 
 
 def _packed(block: DecoderBlock) -> Block:
     panels = [Panels(*block.own.joint()), *(Panels(layer.weight, layer.bias) for layer in _layers(block))]
-    return Block(panels, [_norm(around.norm) for around in (block.around_own, block.around_cross, block.around_feed)])
+    around = [block.around_own, block.around_cross, block.around_feed]
+    return Block(panels, [_norm(part.norm) for part in around if part is not None])
 
 
 def _norm(norm: nn.LayerNorm) -> Norm:
