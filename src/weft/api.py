@@ -23,7 +23,7 @@ from weft.learn.budget import read_seconds
 from weft.predict import engines
 from weft.predict.engines import Detail
 from weft.predict.predictions import Predictions
-from weft.predict.predictor import Predictor
+from weft.predict.predictor import Predictor, check_search
 from weft.predict.stream import CHUNK, predict_stream
 from weft.runs.folder import RunFolder
 from weft.runs.job import Job, named_files
@@ -134,6 +134,7 @@ class Run:
 
     def search(self, changes: Mapping[str, Any] | None = None) -> Search:
         """Return the search settings of the run, with changes."""
+        check_search(changes or {}, self.predictor.sides.target_kind)
         try:
             return compose(("run", self.spec.model_dump()), ("flag", {"search": dict(changes or {})})).spec.search
         except UserError as error:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from weft.predict.predictions import Prediction, Predictions
 
 FIRST_LINES = 20  # looked at to see whether they are pairs rather than sources
+LABELS = ("label", "labels")  # the kinds of outputs whose probability is shown
 DETAIL: dict[str, Detail] = {"text": "text", "tsv": "score", "jsonl": "tokens"}  # by format
 SEARCH_FLAGS = {
     "search.width": "--beam",
+    "search.kind sample": "--sample",
     "search.temperature": "--temperature",
     "search.top_k": "--top-k",
     "search.top_p": "--top-p",
@@ -185,8 +187,9 @@ def _lines(prediction: Prediction, format: str, number: int) -> Iterator[str]:
         yield json.dumps(_record(prediction, number), ensure_ascii=False)
     elif format == "tsv":
         for output in prediction.outputs:
+            rank = output.probability if prediction.kind in LABELS else output.score
             yield "\t".join(
-                [common.one_line(prediction.source, "\t"), common.one_line(output.text, "\t"), f"{output.score:.4f}"]
+                [common.one_line(prediction.source, "\t"), common.one_line(output.text, "\t"), f"{rank:.4f}"]
             )
     else:
         yield common.one_line(prediction.text)
@@ -196,6 +199,7 @@ def _record(prediction: Prediction, number: int) -> dict[str, Any]:
     outputs = [
         {
             "text": o.text,
+            **({"probability": round(o.probability, 6)} if prediction.kind in LABELS else {}),
             "score": round(o.score, 6),
             "log_prob": round(o.log_prob, 6),
             "tokens": [[name, round(score, 6)] for name, score in zip(o.tokens, o.token_scores)],

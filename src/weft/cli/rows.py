@@ -73,6 +73,8 @@ def column_values(
     if path == "-":
         raise UserError("standard input can be read only once", f"--by {column}", "give the table as a file")
     chosen = common.column(column)
+    if chosen is not None and chosen == columns.target:
+        return [pair.target for pair in rows]
     if chosen == columns.tag:
         return [pair.tag for pair in rows]
     if chosen == columns.features:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex, overload
@@ -23,6 +24,11 @@ class Output:
     tokens: tuple[str, ...]
     token_scores: tuple[float, ...]
 
+    @property
+    def probability(self) -> float:
+        """That of the whole output; of a label, that of the label."""
+        return math.exp(self.log_prob)
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -30,6 +36,7 @@ class Prediction:
 
     source: str
     outputs: tuple[Output, ...]
+    kind: str = "text"  # of the outputs: text, label, labels (one for each word) or numbers
 
     @property
     def text(self) -> str:
@@ -38,6 +45,11 @@ class Prediction:
     @property
     def score(self) -> float:
         return self.outputs[0].score
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """The probability of each output, the most probable first; `nbest` says how many there are."""
+        return {output.text: output.probability for output in self.outputs}
 
     def __str__(self) -> str:
         return self.text
@@ -68,7 +80,8 @@ class Predictions(list[Prediction]):
 
 
 def _table(predictions: Sequence[Prediction]) -> str:
-    head = "<tr><th>source</th><th>output</th><th>score</th></tr>"
+    number = "probability" if predictions and _are_labels(predictions[0]) else "score"
+    head = f"<tr><th>source</th><th>output</th><th>{number}</th></tr>"
     rows = "".join(_rows(prediction) for prediction in predictions[:SHOWN_LINES])
     left_out = len(predictions) - SHOWN_LINES
     rest = f"<tr><td colspan='3'>… and {left_out:,} more</td></tr>" if left_out > 0 else ""
@@ -81,6 +94,14 @@ def _rows(prediction: Prediction) -> str:
     sources = [prediction.source, *[""] * (len(prediction.outputs) - 1)]
     return "".join(
         f"<tr><td {left}>{html.escape(source)}</td><td {left}>{html.escape(output.text)}</td>"
-        f"<td style='text-align:right'>{output.score:.3f}</td></tr>"
+        f"<td style='text-align:right'>{_number(prediction, output):.3f}</td></tr>"
         for source, output in zip(sources, prediction.outputs)
     )
+
+
+def _are_labels(prediction: Prediction) -> bool:
+    return prediction.kind in ("label", "labels")
+
+
+def _number(prediction: Prediction, output: Output) -> float:
+    return output.probability if _are_labels(prediction) else output.score

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -19,6 +19,7 @@ from weft.core.errors import UserError
 from weft.core.kinds import Hypothesis, Rollout
 from weft.core.pair import UNKNOWN, Pair
 from weft.core.trace import trace
+from weft.data.sides.label import Label
 from weft.data.sides.side import Side
 from weft.data.sides.sides import Sides
 from weft.data.text.tokens import Tokeniser
@@ -123,7 +124,7 @@ class Predictor:
         if nbest > MOST_OUTPUTS:
             what = f"a line has at most {MOST_OUTPUTS:,} outputs"
             raise UserError(what, f"nbest={nbest}", f"give {MOST_OUTPUTS} or fewer")
-        if nbest > 1 and search.kind == "greedy":
+        if nbest > 1 and search.kind == "greedy" and self.sides.target_kind == "text":
             todo = "use beam search or sampling to get several outputs"
             raise UserError("greedy search finds only one output", f"nbest={nbest}", todo)
         if prefix and isinstance(self.model, Aligned):
@@ -150,14 +151,15 @@ class Predictor:
         filled = [i for i, pair in enumerate(pairs) if pair.source.strip()]
         groups = deduplicate([_input_of(pairs[i]) for i in filled], plan)
         firsts = [filled[group[0]] for group in groups]
-        predictions = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),)) for pair in pairs]
+        kind = self.sides.target_kind
+        predictions = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),), kind) for pair in pairs]
         if tick is not None and len(groups) < len(filled):
             tick(len(filled) - len(groups))
         # sampling depends on the line numbers of the input, which count empty lines
         sides, lines = self._by_direction()[0].sides, [first_line + i for i in firsts]
         for number, hypotheses in self._hypotheses([pairs[i] for i in firsts], lines, plan, batch_lines, tick, engine):
             pair = pairs[firsts[number]]
-            prediction = Prediction(pair.source, tuple(self._output(pair, sides, h) for h in hypotheses))
+            prediction = Prediction(pair.source, tuple(self._output(pair, sides, h) for h in hypotheses), kind)
             for position in groups[number]:
                 predictions[filled[position]] = prediction
         return predictions
@@ -234,6 +236,8 @@ class Predictor:
         token_scores, names = hypothesis.token_scores, tuple[str, ...]()
         if isinstance(sides.target, Tokeniser):
             names = (*self._shown(pair.source, sides.target, hypothesis.row), "<end>")
+        elif isinstance(sides.target, Label):
+            names = tuple(sides.target.names[int(i)] for i in hypothesis.row)
         log_prob = hypothesis.log_prob if token_scores else math.nan
         return Output(sides.text(hypothesis.row, pair), hypothesis.score, log_prob, names, token_scores)
 
@@ -324,6 +328,15 @@ def _plan_at_once(search: Search, target: Side, nbest: int, prefix: str) -> Sear
         raise UserError("there is one mean of the numbers to come", f"nbest={nbest}", "sample for several: --sample")
     kind = "sample" if target.kind == "numbers" and search.kind == "sample" else AT_ONCE[target.kind]
     return SearchPlan(**{**search.model_dump(exclude={"no_repeat", "seconds"}), "kind": kind}, nbest=nbest)
+
+
+def check_search(changes: Mapping[str, Any], target_kind: str) -> None:
+    """Refuse a way of searching that outputs of this kind do not have."""
+    kind = changes.get("kind", "beam" if "width" in changes else None)
+    if target_kind in ("label", "labels") and kind in ("beam", "sample"):
+        several = "nbest, which gives the most probable labels" if target_kind == "label" else "the probabilities"
+        where = "search.width" if kind == "beam" else "search.kind sample"
+        raise UserError("labels are predicted at once, without a search", where, f"leave it out, and use {several}")
 
 
 AT_ONCE = {"label": "most probable", "labels": "most probable", "numbers": "mean"}

@@ -1,0 +1,102 @@
+"""Runs whose targets are labels, from the file to the answer: what they print, score, refuse, and resume."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+import weft as weft_package
+from commands import Weft, refused
+from weft.api import Run, train
+from weft.runs.report import Quiet
+
+SMALL = {"encoder.width": 24, "embed.width": 24, "train.dropout": 0, "train.rate": 0.01, "train.evaluations": 2}
+COLOURS = {"warm": ["red", "orange", "amber"], "cold": ["blue", "navy", "teal"], "none": ["grey", "black", "white"]}
+
+
+def rows(count: int = 120, seed: int = 1) -> list[tuple[str, str]]:
+    """Sentences with one colour in them, and what kind of colour it is."""
+    draw, fillers = random.Random(seed), ["a", "the", "small", "house", "stands", "there", "with", "door"]
+    kinds = [draw.choice(list(COLOURS)) for _ in range(count)]
+    return [(" ".join([*draw.sample(fillers, 4), draw.choice(COLOURS[kind])]), kind) for kind in kinds]
+
+
+def write(path: Path, pairs: list[tuple[str, str]]) -> Path:
+    lines = [f"{source}\t{target}\t{number % 2}\n" for number, (source, target) in enumerate(pairs)]
+    path.write_text("text\tlabel\tpart\n" + "".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("labels") / "colours.tsv", rows())
+
+
+@pytest.fixture(scope="module")
+def run(table: Path) -> Run:
+    return train(
+        table,
+        source="text",
+        target="label",
+        task="classify",
+        out=table.with_name("run"),
+        steps=60,
+        settings=SMALL,
+        reporter=Quiet(),
+        seed=1,
+    )
+
+
+def test_a_label_comes_with_its_probability(run: Run, weft: Weft, tmp_path: Path) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("the small house amber\n\na navy door\n", encoding="utf-8")
+    assert weft("predict", run.path, file).lines == ["warm", "", "cold"]
+    cells = [line.split("\t") for line in weft("predict", run.path, file, "--nbest", "3", "--format", "tsv").lines]
+    assert next(line[1] for line in cells if line[0].endswith("amber")) == "warm"
+    assert math.isclose(sum(float(line[2]) for line in cells if line[0].endswith("amber")), 1, abs_tol=2e-4)
+    records = [json.loads(line) for line in weft("predict", run.path, file, "--format", "jsonl").lines]
+    assert records[0]["prediction"] == "warm"
+    assert 0.3 < records[0]["outputs"][0]["probability"] <= 1
+    assert weft("predict", run.path, file, "--greedy").lines == ["warm", "", "cold"]
+
+
+def test_python_has_the_probabilities_of_labels(run: Run) -> None:
+    prediction = run.predict(["a teal house"], nbest=5)[0]
+    assert set(prediction.probabilities) == set(COLOURS)
+    assert max(prediction.probabilities, key=lambda label: prediction.probabilities[label]) == prediction.text
+    assert math.isclose(sum(prediction.probabilities.values()), 1, rel_tol=1e-5)
+    assert "probability" in prediction._repr_html_()
+
+
+def test_labels_have_no_beam_no_samples_and_no_prefix(run: Run, weft: Weft, table: Path) -> None:
+    refused(weft("predict", run.path, table, "--beam", "3"), "--beam", "without a search", "nbest")
+    refused(weft("predict", run.path, table, "--sample"), "--sample", "without a search")
+    refused(weft("predict", run.path, table, "--prefix", "w"), "--prefix", "labels")
+    refused(weft("evaluate", run.path, table, "--beam", "3"), "--beam", "without a search")
+
+
+def test_labels_are_scored_by_accuracy_and_macro_f1(run: Run, weft: Weft, table: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "lines.tsv"
+    scores = json.loads(weft("evaluate", run.path, table, "--json", "--by", "part", "--lines", lines).out)
+    assert {"accuracy", "macro_f1", "loss", "n", "by"} <= set(scores)
+    assert scores["n"] == 120
+    assert not {"exact", "bleu", "cer"} & set(scores)
+    assert sum(each["n"] for each in scores["by"].values()) == 120
+    mean = sum(each["n"] * each["accuracy"] for each in scores["by"].values()) / 120
+    assert math.isclose(mean, scores["accuracy"], abs_tol=0.01)
+    head, *written = [line.split("\t") for line in lines.read_text(encoding="utf-8").splitlines()]
+    assert head == ["source", "target", "output", "accuracy", "log_prob"]
+    right = [float(line[3]) == 100 for line in written]
+    assert right == [line[1] == line[2] for line in written]
+    assert math.isclose(100 * sum(right) / 120, scores["accuracy"], abs_tol=0.01)
+    assert math.isclose(-sum(float(line[4]) for line in written) / 120, scores["loss"], abs_tol=1e-3)
+
+
+def test_two_runs_of_labels_are_compared_by_a_bootstrap(run: Run, weft: Weft, table: Path) -> None:
+    scores = json.loads(weft("evaluate", run.path, table, "--json", "--against", run.path).out)
+    assert scores["against"]["accuracy"]["difference"] == 0
+    assert weft_package.load(run.path).evaluate(table)["accuracy"] == pytest.approx(scores["accuracy"])
