@@ -47,6 +47,7 @@ RANKS = {
     "weft.look.card": 6,
     "weft.look.curves": 6,
     "weft.look.compared": 6,
+    "weft.look.confusion": 6,
     "weft.runs": 7,
     "weft.compare": 8,
     "weft.look": 8,

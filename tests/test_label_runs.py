@@ -12,7 +12,9 @@ import pytest
 import weft as weft_package
 from commands import Weft, refused
 from weft.api import Run, train
+from weft.look.confusion import draw_confusion
 from weft.runs.report import Quiet
+from weft.score.confusion import MOST_LABELS, confusion
 
 SMALL = {"encoder.width": 24, "embed.width": 24, "train.dropout": 0, "train.rate": 0.01, "train.evaluations": 2}
 COLOURS = {"warm": ["red", "orange", "amber"], "cold": ["blue", "navy", "teal"], "none": ["grey", "black", "white"]}
@@ -100,3 +102,31 @@ def test_two_runs_of_labels_are_compared_by_a_bootstrap(run: Run, weft: Weft, ta
     scores = json.loads(weft("evaluate", run.path, table, "--json", "--against", run.path).out)
     assert scores["against"]["accuracy"]["difference"] == 0
     assert weft_package.load(run.path).evaluate(table)["accuracy"] == pytest.approx(scores["accuracy"])
+
+
+def test_the_card_shows_which_labels_are_confused(run: Run, weft: Weft) -> None:
+    card = (run.path / "README.md").read_text(encoding="utf-8")
+    assert "A classifier: a bidirectional LSTM" in card
+    assert "CTC" not in card
+    assert "![which labels are taken for which](confusion.png)" in card
+    assert (run.path / "confusion.png").exists()
+    assert "| label | validation rows | F1 (%) |" in card
+    assert weft("verify", run.path).code == 0
+
+
+def test_a_confusion_matrix_counts_labels_and_their_predictions() -> None:
+    matrix = confusion(["a", "b", "b", "c"], [["a"], ["a"], ["b"], ["b", "c"]], "label")
+    assert (matrix.labels, matrix.counts) == (["a", "b", "c"], [[1, 1, 0], [0, 1, 0], [0, 0, 1]])
+    assert matrix.most_confused(5) == [("a", "b", 1)]
+    assert [round(f1, 1) for f1 in matrix.f1()] == [66.7, 66.7, 100.0]
+    assert confusion(["A B", "B"], [["A A"], ["B"]], "labels").counts == [[1, 1], [0, 1]]
+    many = confusion([str(n) for n in range(50)], [[str(n)] for n in range(50)], "label")
+    assert len(many.labels) == MOST_LABELS
+    assert sum(map(sum, many.counts)) == 50
+
+
+def test_a_confusion_matrix_is_drawn_with_any_labels(tmp_path: Path, rendered: None) -> None:
+    names = ["$a$", "", "an extremely long name of a label", "été"]
+    matrix = confusion(names, [[name] for name in names[::-1]], "label")
+    draw_confusion(matrix, tmp_path / "matrix.png", "a $title")
+    assert (tmp_path / "matrix.png").read_bytes()[:4] == b"\x89PNG"

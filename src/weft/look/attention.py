@@ -23,12 +23,13 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from weft.core.errors import WeftError
+from weft.look.curves import HEAT
 
 Panel = tuple[Sequence[str], Sequence[str], np.ndarray, str]
 """Source symbols, target symbols, weights (T, S) and a title."""
@@ -47,7 +48,6 @@ SHOWN = {" ": "␣", "\u00a0": "⍽", "\t": "⇥", "\n": "⏎", "": "∅"}
 
 FAMILY = "DejaVu Sans"
 INK, FAINT = "#222222", "#d9dde3"
-COLOURS = LinearSegmentedColormap.from_list("weft", ["#ffffff", "#cfe3f2", "#6fb0d6", "#1f6fae", "#08264f"])
 
 
 def heat_maps(panels: Sequence[Panel], path: Path) -> None:
@@ -223,7 +223,7 @@ def _fill(axes: Axes, sheet: _Sheet, scale: Normalize) -> None:
     rows, columns = sheet.weights.shape
     if sheet.weights.size:
         edges = (np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5)
-        axes.pcolormesh(*edges, sheet.weights, cmap=COLOURS, norm=scale, edgecolors=FAINT, linewidth=0.4)
+        axes.pcolormesh(*edges, sheet.weights, cmap=HEAT, norm=scale, edgecolors=FAINT, linewidth=0.4)
     axes.set_xlim(-0.5, max(1, columns) - 0.5)
     axes.set_ylim(max(1, rows) - 0.5, -0.5)  # the first target symbol on top
     for spine in axes.spines.values():
@@ -247,7 +247,7 @@ def _bar(figure: Figure, page: _Page, scale: Normalize) -> None:
     top = page.corner(0)[1] + first.title_size[1] + first.above
     top = min(top, page.height - height - 0.1)
     axes = _axes(figure, page, page.width - BAR - 0.05, top, 0.1, height)
-    bar = figure.colorbar(ScalarMappable(scale, COLOURS), cax=axes)
+    bar = figure.colorbar(ScalarMappable(scale, HEAT), cax=axes)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=7, length=2, color=FAINT, labelcolor=INK, labelfontfamily=FAMILY)
     bar.ax.locator_params(nbins=4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.score.confusion import Confusion
 from weft.score.metrics import table_for
 from weft.spec import Spec
 
@@ -23,6 +24,7 @@ def card(
             *_scores(final),
             "![training curves](curves.png)",
             "",
+            *_confusions(final),
             *_examples(final),
             *_data(facts),
             *_choices(reasons),
@@ -51,6 +53,7 @@ def _architecture(spec: Spec) -> str:
     return f"A sequence-to-sequence model: {encoder} reads {source}, {decoder} writes {target}{direction}."
 
 
+MOST_CONFUSED = 5  # kinds of mistakes that are listed
 POOLS = {"last": "last state", "mean": "mean state", "query": "summary by a learned query"}
 
 
@@ -134,6 +137,29 @@ def _further_sets(final: Mapping[str, Any]) -> list[str]:
     ]
     head = ["| further validation set | pairs | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(names)]
     return [*head, *rows, ""]
+
+
+def _confusions(final: Mapping[str, Any]) -> list[str]:
+    """Return the picture of which labels are taken for which, the most frequent mistakes, and the F1 of each label."""
+    if "confusion" not in final:
+        return []
+    confusion = Confusion.from_dict(final["confusion"])
+    wrong = confusion.most_confused(MOST_CONFUSED)
+    mistakes = [f"`{_escaped(a)}` taken for `{_escaped(b)}` ({count:,})" for a, b, count in wrong]
+    rows = [
+        f"| {_escaped(label)} | {sum(counts):,} | {f1:.1f} |"
+        for label, counts, f1 in zip(confusion.labels, confusion.counts, confusion.f1())
+    ]
+    table = ["| label | validation rows | F1 (%) |", "|---|---:|---:|", *rows, ""]
+    return [
+        "## Labels",
+        "",
+        "![which labels are taken for which](confusion.png)",
+        "",
+        "Most frequent mistakes: " + "; ".join(mistakes) + "." if mistakes else "No label was mistaken.",
+        "",
+        *table,
+    ]
 
 
 def _examples(final: Mapping[str, Any]) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
@@ -32,6 +33,7 @@ SPAN = 20.0
 FEW = 40
 """Curves of at most so many points have a marker on each: a single point makes no line."""
 
+HEAT = LinearSegmentedColormap.from_list("weft", ["#ffffff", "#cfe3f2", "#6fb0d6", "#1f6fae", "#08264f"])
 TRAIN, VALID, METRIC, INK, FAINT = "#6fa8d6", "#c4501b", "#1f5f99", "#222222", "#a0a0a0"
 
 

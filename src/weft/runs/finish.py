@@ -15,13 +15,16 @@ from weft.learn.validate import examples
 from weft.look.card import card
 from weft.predict.predictor import Predictor, make_plan
 from weft.runs.curves import Curves
-from weft.runs.folder import FINISHED, RunFolder
+from weft.runs.folder import CONFUSION, FINISHED, RunFolder
 from weft.runs.log import LogFile
 from weft.runs.ready import Ready
 from weft.runs.weights import newest_progress
+from weft.score.confusion import Confusion, confusion
 from weft.score.metrics import table_of
 from weft.search.decode import SearchPlan
 
+
+LABEL_KINDS = ("label", "labels")
 FINAL_PAIRS = 5000  # validation pairs that a run without a clock is scored on, at most
 FEWEST_PAIRS = 20  # that any run is scored on, if there are so many
 
@@ -42,7 +45,17 @@ def finish(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], last_li
     LogFile(folder.log).write(final)
     folder.write("README.md", text)
     Curves(folder).draw()
-    folder.seal(FINISHED)
+    folder.seal((*FINISHED, *_draw_confusion(folder, final)))
+
+
+def _draw_confusion(folder: RunFolder, final: dict[str, Any]) -> tuple[str, ...]:
+    """Draw which labels are taken for which, of runs that predict labels; return the names of the files."""
+    if "confusion" not in final:
+        return ()
+    from weft.look.confusion import draw_confusion  # matplotlib takes half a second to load
+
+    draw_confusion(Confusion.from_dict(final["confusion"]), folder.path / CONFUSION, folder.path.name)
+    return (CONFUSION,)
 
 
 def _card(ready: Ready, folder: RunFolder, final: dict[str, Any]) -> str:
@@ -61,9 +74,11 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
     sample = _sample(valid, share)
     evaluation = predictor.evaluate(sample, plan)
     spent, limit = limits(progress, trainer.effort.most)
+    target_kind, references = ready.sides.target_kind, [pair.targets for pair in sample]
+    confused = confusion(evaluation.outputs, references, target_kind) if target_kind in LABEL_KINDS else None
     return {
         "kind": "final",
-        **({} if ready.sides.target_kind == "text" else {"target": ready.sides.target_kind}),
+        **({} if target_kind == "text" else {"target": target_kind}),
         "step": progress.best_step,
         "steps": progress.step,
         **evaluation.metrics,
@@ -71,7 +86,8 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
         "of": len(valid),
         "metric": spec.train.select,
         "search": plan.name,
-        "signatures": table_of(ready.sides.target_kind).signatures([pair.targets for pair in sample]),
+        "signatures": table_of(target_kind).signatures(references),
+        **({} if confused is None else {"confusion": confused.to_dict()}),
         "models": 1 + len(predictor.others),
         "steps_of_others": [newest_progress(member).evaluated_step for member in folder.trained_members()],
         "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),

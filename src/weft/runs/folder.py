@@ -26,6 +26,7 @@ from weft.spec import Spec
 
 FACTS = "the facts about the data"
 FINISHED = ("log.jsonl", "README.md", "curves.png")  # files that change until the run is finished
+CONFUSION = "confusion.png"  # and this one, of runs that predict labels
 SIDES = ("source.json", "target.json", "context.json")  # the last only where there is a context
 NUMBER = re.compile(r"[2-9]|[1-9][0-9]{1,4}")  # of a member
 MOST_BYTES = 1 << 28  # of a side; of the other small files a sixteenth
