@@ -23,7 +23,6 @@ from weft.score.confusion import Confusion, confusion
 from weft.score.metrics import table_of
 from weft.search.decode import SearchPlan
 
-
 LABEL_KINDS = ("label", "labels")
 FINAL_PAIRS = 5000  # validation pairs that a run without a clock is scored on, at most
 FEWEST_PAIRS = 20  # that any run is scored on, if there are so many
