@@ -72,14 +72,14 @@ class Attempt:
         """Make every checksum fit, as who forges a folder would; not those of files that take hours to read."""
         if any(path.stat().st_size > 1 << 30 for path in self.files()):
             return
-        for path in sorted(self.run.rglob(checkpoint.PROGRESS)):
+        for path in self.files(checkpoint.PROGRESS):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 content = json.loads(path.read_text(encoding="utf-8"))
                 names = (checkpoint.WEIGHTS, checkpoint.OPTIMISER)
                 content["sums"] = {n: manifest.entry_of_file(path.parent, n).sha256 for n in names}
                 content["sum"] = manifest.sum_of({k: v for k, v in content.items() if k != "sum"})
                 path.write_text(json.dumps(content), encoding="utf-8")
-        for home in [path.parent for path in sorted(self.run.rglob(manifest.NAME))]:
+        for home in [path.parent for path in self.files(manifest.NAME)]:
             with contextlib.suppress(OSError, manifest.Damaged):
                 manifest.seal(home, [name for name in manifest.read(home) if (home / name).exists()])
 

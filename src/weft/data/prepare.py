@@ -203,8 +203,12 @@ class Prepared:
         return self.folder / SPOOL
 
     def _blocks(self, stage: str) -> Iterator[Block]:
+        """Return the training pairs in blocks; before anything is made of them, the file of all pairs is checked."""
+        return self._learned(stage, self._spool)
+
+    def _learned(self, stage: str, spool: Path) -> Iterator[Block]:
         below, rows = self.survey.hold_out_below, 0
-        for block, keys, share in read_blocks(self._spool):
+        for block, keys, share in read_blocks(spool):
             rows += len(block)
             if self._progress is not None:
                 self._progress(stage, rows, share)

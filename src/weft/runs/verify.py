@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from weft.core import manifest
 from weft.core.errors import UserError
@@ -82,11 +82,18 @@ def _unlisted(run: RunFolder, name: str) -> FileState:
         return _state(name, lambda: _check_checkpoint(run, name, step))
     if name == run.log.name:
         return _log_state(run)
-    if name in SIDES and run.facts_file.exists():
-        sums = run.read_facts().get("sums", {})
-        if name in sums:
-            return _state(name, lambda: _check_side(run, name, sums[name]))
+    sums = _facts(run).get("sums", {})
+    if name in SIDES and name in sums:
+        return _state(name, lambda: _check_side(run, name, sums[name]))
     return FileState(name, "unknown")
+
+
+def _facts(run: RunFolder) -> dict[str, Any]:
+    """Return the facts about the data; none where they, or the manifest, are damaged, which is listed."""
+    try:
+        return run.known_facts()
+    except UserError:
+        return {}
 
 
 def _state(name: str, check: Callable[[], None]) -> FileState:
@@ -121,10 +128,7 @@ def _log_state(run: RunFolder) -> FileState:
 
 def _cache_states(run: RunFolder) -> Iterator[FileState]:
     """Yield the files of the cache entries that the run used; one that is gone is made again when it is needed."""
-    try:
-        names = run.known_facts().get("cache", [])
-    except UserError:  # it is damaged, and listed so
-        return
+    names = _facts(run).get("cache", [])
     for name in names if isinstance(names, list) else []:
         folder = cache_root() / "corpora" / str(name)
         if not CACHED.fullmatch(str(name)) or not folder.is_dir():
