@@ -12,9 +12,16 @@ import pytest
 import weft as weft_package
 from commands import Weft, refused
 from weft.api import Run, train
+from weft.choose import choose
+from weft.choose.measure import estimated, measured
+from weft.choose.throughput import BatchShape
+from weft.core.machine import Speed
+from weft.data.sides.text import SideSurvey
+from weft.data.survey import Survey
 from weft.look.confusion import draw_confusion
 from weft.runs.report import Quiet
 from weft.score.confusion import MOST_LABELS, confusion
+from weft.settings import compose
 
 SMALL = {"encoder.width": 24, "embed.width": 24, "train.dropout": 0, "train.rate": 0.01, "train.evaluations": 2}
 COLOURS = {"warm": ["red", "orange", "amber"], "cold": ["blue", "navy", "teal"], "none": ["grey", "black", "white"]}
@@ -130,3 +137,43 @@ def test_a_confusion_matrix_is_drawn_with_any_labels(tmp_path: Path, rendered: N
     matrix = confusion(names, [[name] for name in names[::-1]], "label")
     draw_confusion(matrix, tmp_path / "matrix.png", "a $title")
     assert (tmp_path / "matrix.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def survey_of(labels: dict[str, int], target: str = "label", words: float = 10, pairs: int = 5000) -> Survey:
+    source = SideSurvey(mean=5 * words, long=90, mean_words=words, long_words=25, distinct_words=3000, spaced=1.0)
+    kinds = {"source": "text", "target": target}
+    return Survey(pairs, source, SideSurvey(), kinds=kinds, columns={"target": {"labels": labels}})
+
+
+def test_the_autopilot_trains_several_models_where_labels_need_little_time() -> None:
+    def pace(spec: object, shape: BatchShape, threads: int) -> float:
+        assert shape.lengths == (11, 1)
+        assert not shape.ended
+        return 2000.0
+
+    even, speed = survey_of({"a": 2500, "b": 2500}), Speed(1e10, 0, 1e10, 2)
+    chosen = choose(even, {"task": "classify", "train": {"budget_seconds": 600}}, speed, pace).layer
+    assert chosen["train"]["members"] == 8
+    assert chosen["train"]["max_epochs"] == 8
+    assert chosen["pool"]["kind"] == "mean"
+    short = choose(even, {"task": "classify", "train": {"budget_seconds": 20}}, speed, pace).layer
+    assert "members" not in short["train"]
+    few = choose(survey_of({"a": 50, "b": 50}, pairs=100), {"task": "classify"}).layer
+    assert few["train"]["max_epochs"] == 300
+
+
+def test_the_autopilot_weighs_labels_only_where_one_of_them_has_most_rows() -> None:
+    chosen = choose(survey_of({"a": 4900, "b": 100}), {"task": "classify"}).layer
+    assert chosen["objective"]["class_power"] == 0.5
+    assert chosen["train"]["select"] == "macro_f1"
+    assert "objective" not in choose(survey_of({"a": 3000, "b": 2000}), {"task": "classify"}).layer
+
+
+def test_the_pace_of_models_that_predict_labels_is_measured() -> None:
+    for task, shape in (
+        ("classify", BatchShape((40, 7), (9, 1), ended=False)),
+        ("classify-tokens", BatchShape((40, 7), (9, 8), ended=False, in_step=True)),
+    ):
+        spec = compose(("flag", {"task": task, "encoder": {"width": 16}, "embed": {"width": 16}})).spec
+        assert measured(20.0, lambda *_: 0.0)(spec, shape, 1) > 0
+        assert estimated(Speed(1e10, 0, 1e10, 1))(spec, shape, 1) > 0

@@ -36,7 +36,6 @@ from weft.settings import Layer, flatten, merge
 
 __all__ = ["DEFAULT_BUDGET_SECONDS", "Choices", "choose"]
 
-OTHER_KINDS = {"label": choose_labels, "labels": choose_labels, "numbers": choose_series}  # targets that are not text
 DEFAULT_BUDGET_SECONDS = NUMBERS.default_budget
 
 
@@ -50,9 +49,11 @@ def choose(
     choices, given = Choices(), _without_nulls(given)
     seconds = _budget(choices, given)
     time = None if speed is None else TimeBudget(seconds, speed, throughput, given)
-    other = OTHER_KINDS.get(survey.kind("target"))
-    if other is not None:
-        other(choices, survey, given)
+    if survey.kind("target") != "text":
+        if survey.kind("target") == "numbers":
+            choose_series(choices, survey, given)
+        else:
+            choose_labels(choices, survey, given, time)
         _drop_given_reasons(choices, given)
         return choices
     kinds = tokenise_together(choices, survey, tokenise_each(choices, survey, given), given)

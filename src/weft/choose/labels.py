@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from weft.choose import size
 from weft.choose.choices import Choices
 from weft.choose.numbers import NUMBERS
 from weft.choose.sides import has_words
+from weft.choose.size import Family
+from weft.choose.throughput import BatchShape
+from weft.choose.timing import EpochEstimator, TimeBudget
+from weft.choose.training import batch_shape, size_batches
 from weft.core.errors import UserError
+from weft.core.pair import SPECIALS
 from weft.data.survey import Survey
 
+LABELS = Family(
+    widths=(NUMBERS.label_width,),
+    usual=NUMBERS.label_width,
+    width_per_root=math.inf,
+    enough=NUMBERS.label_epochs,
+    epochs=math.inf,
+    tokens=math.inf,
+)
 
-def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+
+def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget | None = None) -> None:
     """Choose what is read, by which model, and how long."""
     _check_labels(survey)
-    if survey.kind("source") == "text":
-        words = survey.kind("target") == "labels" or has_words(survey.source)
-        why = "a label for each word" if survey.kind("target") == "labels" else "the source has words"
-        choices.set("source.tokens", "words" if words else "characters", why if words else "")
+    labels, per_word = survey.columns["target"]["labels"], survey.kind("target") == "labels"
     choices.set("encoder.kind", "recurrent")
-    choices.set("encoder.width", NUMBERS.label_width)
-    choices.set("embed.width", NUMBERS.label_width)
+    for key in ("encoder.width", "embed.width"):
+        choices.set(key, NUMBERS.label_width)
     choices.set(
         "train.dropout",
         NUMBERS.label_dropout,
@@ -29,10 +44,62 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any]) ->
     )
     choices.set("train.batch_tokens", NUMBERS.recurrent_batch)
     choices.set("train.rate", NUMBERS.recurrent_rate)
-    choices.set("train.max_epochs", NUMBERS.label_epochs)
+    choices.set("train.evaluations", NUMBERS.label_evaluations)
+    choices.set("train.max_epochs", NUMBERS.tag_epochs if per_word else NUMBERS.label_epochs)
     choices.set("train.select", "accuracy")
-    if survey.kind("target") == "label":
-        choices.set("pool.kind", "query", "a learned query attends to the words that matter")
+    if not per_word:
+        choices.set("pool.kind", "mean", "the mean of the states: every word counts")
+        _weigh_labels(choices, labels)
+    if survey.kind("source") == "text":
+        _read_text(choices, survey, given, time)
+
+
+def _weigh_labels(choices: Choices, labels: Mapping[str, int]) -> None:
+    """Let rare labels count more where nearly all rows have the same one."""
+    most, rows = max(labels.values()), sum(labels.values())
+    if most >= NUMBERS.skewed_labels * rows:
+        why = f"{most / rows:.0%} of the rows have the same label: the rare ones count more"
+        choices.set("objective.class_power", NUMBERS.class_power, why)
+        choices.set("train.select", "macro_f1", "one label for all rows would have a high accuracy")
+
+
+def _read_text(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget | None) -> None:
+    """Choose tokens, the size of batches, how many epochs there are, and how many models share the time."""
+    per_word = survey.kind("target") == "labels"
+    words = per_word or has_words(survey.source)
+    why = "a label for each word" if per_word else "the source has words"
+    choices.set("source.tokens", "words" if words else "characters", why if words else "")
+    kind = str(given.get("source", {}).get("tokens") or choices.layer["source"]["tokens"])
+    shape = _shape(choices, survey, kind, given)
+    size_batches(choices, survey, [kind, "words"], shape, "recurrent", 0)
+    tokens = survey.pairs * shape.lengths[0]
+    if not per_word:
+        batch = int(choices.merged("train", given)["batch_tokens"])
+        epochs = min(NUMBERS.max_epochs, max(NUMBERS.label_epochs, round(NUMBERS.label_updates * batch / tokens)))
+        choices.set("train.max_epochs", float(epochs), f"about {NUMBERS.label_updates:,} updates are enough for labels")
+    if time is not None and not {"steps", "epochs", "members"} & set(given.get("train", {})):
+        _share_time(choices, given, time.estimator(shape, survey.pairs * shape.lengths[1]))
+
+
+def _shape(choices: Choices, survey: Survey, kind: str, given: Mapping[str, Any]) -> BatchShape:
+    """Return the vocabulary of the source and the labels, and their mean lengths."""
+    per_word = survey.kind("target") == "labels"
+    texts = batch_shape(choices, survey, [kind, "words"], given)
+    labels = len(SPECIALS) + len(survey.columns["target"]["labels"])
+    lengths = texts.lengths[0], texts.lengths[0] - 1 if per_word else 1
+    return BatchShape((texts.vocabulary[0], labels), lengths, ended=False, in_step=per_word)
+
+
+def _share_time(choices: Choices, given: Mapping[str, Any], estimator: EpochEstimator) -> None:
+    """Train several models where there is time for all epochs of each."""
+    epochs = float(choices.merged("train", given)["max_epochs"])
+    each = partial(estimator.epochs, choices.layer, given)
+    alone = each(1)
+    if alone is not None:
+        size.note_short_budget(choices, alone)
+    if estimator.seconds >= NUMBERS.shortest_ensemble and epochs > 0:
+        cores = estimator.cores if estimator.parallel else 1
+        size.choose_members(choices, replace(LABELS, enough=epochs), cores, each)
 
 
 def _check_labels(survey: Survey) -> None:

@@ -8,10 +8,9 @@ import torch
 
 from weft.choose.numbers import NUMBERS
 from weft.choose.throughput import BatchShape, Throughput
-from weft.core.kinds import Batch
+from weft.core.kinds import Batch, Column
 from weft.core.machine import Speed
 from weft.core.pair import SPECIALS
-from weft.core.shapes import Symbols
 from weft.learn.effort import FLOPS_PER_WEIGHT, weights
 from weft.learn.objectives import OBJECTIVES
 from weft.learn.optimise import Average, adamw, clip_gradient
@@ -27,7 +26,7 @@ def estimated(speed: Speed) -> Throughput:
 
     def throughput(spec: Spec, shape: BatchShape, threads: int) -> float:
         with torch.device("meta"):
-            reading, writing = weights(assemble(spec, *map(Symbols, shape.vocabulary)))
+            reading, writing = weights(assemble(spec, shape.shapes.source, shape.shapes.target))
         read = reading * shape.lengths[0] / shape.lengths[1]
         return NUMBERS.matrix_share * _matrix_speed(speed, spec, threads) / (FLOPS_PER_WEIGHT * (read + writing))
 
@@ -53,7 +52,7 @@ def measured(budget_seconds: float, fallback: Throughput) -> Throughput:
 
     def throughput(spec: Spec, shape: BatchShape, threads: int) -> float:
         with torch.device("meta"):
-            if assemble(spec, *map(Symbols, shape.vocabulary)).parameter_count > NUMBERS.measured_parameters:
+            if assemble(spec, shape.shapes.source, shape.shapes.target).parameter_count > NUMBERS.measured_parameters:
                 return fallback(spec, shape, threads)
         device, threads_before = pick_device(spec.train.device), torch.get_num_threads()
         before = random_state(device)
@@ -69,7 +68,10 @@ def measured(budget_seconds: float, fallback: Throughput) -> Throughput:
 
 def _train_briefly(spec: Spec, shape: BatchShape, seconds: float, device: torch.device) -> float:
     """Train a new model on one random batch for so many seconds; return target tokens per second."""
-    model, batch = assemble(spec, *map(Symbols, shape.vocabulary)).to(device), _random_batch(spec, shape).to(device)
+    model, batch = (
+        assemble(spec, shape.shapes.source, shape.shapes.target).to(device),
+        _random_batch(spec, shape).to(device),
+    )
     optimiser, average = (
         adamw(model, spec.train.weight_decay, spec.train.embed_rate),
         Average(model, spec.train.average),
@@ -109,7 +111,11 @@ def _random_batch(spec: Spec, shape: BatchShape) -> Batch:
     rows_that_fit = NUMBERS.measured_scores // (shape.vocabulary[1] * lengths[1])
     rows = max(1, min(spec.train.batch_tokens // max(shape.lengths), rows_that_fit))
     ids = max(len(SPECIALS) + 1, min(shape.vocabulary))  # valid on both sides: one may be read as the other
-    return Batch.of(*(torch.randint(len(SPECIALS), ids, (rows, length - 1)).tolist() for length in lengths))
+    source, target = (torch.randint(len(SPECIALS), ids, (rows, length - 1)).tolist() for length in lengths)
+    if shape.ended:
+        return Batch.of(source, target)
+    labels = torch.randint(len(SPECIALS), shape.vocabulary[1], (rows, lengths[1])).tolist()
+    return Batch.between(Column.of_ids(source), Column.of_labels(labels))
 
 
 def _backpropagate(model: Model, batch: Batch, spec: Spec) -> None:

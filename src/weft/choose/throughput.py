@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from weft.core.shapes import Shapes, Symbols
 from weft.spec import Spec
 
 
@@ -14,6 +15,14 @@ class BatchShape:
 
     vocabulary: tuple[int, int]
     lengths: tuple[int, int]
+    ended: bool = True  # whether END follows a target; no label has one
+    in_step: bool = False  # whether a target has one label for each token of its source
+
+    @property
+    def shapes(self) -> Shapes:
+        """What the model has to know of the columns."""
+        source, target = self.vocabulary
+        return Shapes(Symbols(source), Symbols(target, ended=self.ended, in_step=self.in_step))
 
 
 Throughput = Callable[[Spec, BatchShape, int], float]  # target tokens per second in training with so many threads
