@@ -53,9 +53,9 @@ def _choose_context(choices: Choices, survey: Survey) -> None:
 def _choose_length(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
     target = survey.columns["target"]
     shortest, longest = target["shortest"], target["longest"]
-    if shortest == longest:
-        choices.set("numbers.stop", "fixed", f"every target has {longest} steps")
-    elif choices.merged("context", given).get("use") == "step":
+    if choices.merged("context", given).get("use") == "step":
         choices.set("numbers.stop", "context", "a target is as long as its context")
+    elif shortest == longest:
+        choices.set("numbers.stop", "fixed", f"every target has {longest} steps")
     else:
         choices.set("numbers.stop", "learned", f"targets have {shortest} to {longest} steps")
