@@ -140,6 +140,16 @@ def test_strict_makes_an_older_checkpoint_an_error(weft: Weft, copied: Path) -> 
     refused(weft("predict", copied, "--strict", stdin="abc\n"), "is damaged", "leave --strict out")
 
 
+def test_a_checkpoint_that_cannot_tell_which_is_the_best_is_said(weft: Weft, copied: Path) -> None:
+    newest = checkpoint.steps(copied / "checkpoints")[-1]
+    flip(copied / "checkpoints" / checkpoint.name_of(newest) / "progress.json")
+    done = weft("predict", copied, stdin="abc\n")
+    assert (done.code, len(done.lines)) == (0, 1)
+    assert "progress.json" in done.err
+    assert "is used instead" in done.err
+    refused(weft("predict", copied, "--strict", stdin="abc\n"), "is damaged", "leave --strict out")
+
+
 def test_strict_makes_resuming_from_an_older_checkpoint_an_error(weft: Weft, copied: Path) -> None:
     flip(copied / "last" / "optimiser.safetensors")
     refused(weft("train", "--out", copied, "--resume", "--strict"), "is damaged", "leave --strict out")

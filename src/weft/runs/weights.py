@@ -32,7 +32,9 @@ def best_weights(folder: RunFolder, strict: bool = False) -> dict[str, Tensor]:
     """
     entries, best = folder.entries(), checkpoint.best_step(folder.checkpoints)
     newest = [step for step in reversed(checkpoint.steps(folder.checkpoints)) if step != best]
-    damage = ""
+    damage = _newest_damage(folder)
+    if damage and strict:
+        raise _refused(damage, folder)
     for step in newest if best is None else (best, *newest):
         path = folder.checkpoints / checkpoint.name_of(step)
         try:
@@ -51,6 +53,17 @@ def best_weights(folder: RunFolder, strict: bool = False) -> dict[str, Tensor]:
         raise UserError(f"every checkpoint of this run is damaged: {damage}", str(folder.checkpoints), todo)
     todo = "wait for its training, or continue it with `weft train --resume`"
     raise UserError("this run has no checkpoint yet", str(folder.path), todo)
+
+
+def _newest_damage(folder: RunFolder) -> str:
+    """Return why the newest checkpoint cannot tell which one is the best; "" if it can, or if there is none."""
+    for step in checkpoint.steps(folder.checkpoints)[-1:]:
+        path = folder.checkpoints / checkpoint.name_of(step)
+        try:
+            checkpoint.progress_of(path, folder.entries())
+        except Damaged as reason:
+            return f"{path} is damaged: {reason}"
+    return ""
 
 
 def _refused(damage: str, folder: RunFolder) -> UserError:
