@@ -424,3 +424,34 @@ def following(random: np.random.Generator, count: int) -> Batch:
         targets.append(start + np.cumsum(steps / 2, axis=0))
     source, wanted, context = (Column.of_vectors(rows) for rows in (starts, targets, contexts))
     return Batch.between(source, wanted, context)
+
+
+def test_init_goes_on_with_the_objective_and_the_context_of_the_other_run(tmp_path: Path) -> None:
+    import json
+
+    import weft
+    from weft.core.errors import UserError
+    from weft.runs.report import Quiet
+
+    random, data = np.random.default_rng(1), tmp_path / "series.jsonl"
+    lists = [
+        {role: random.normal(size=(4, 2)).round(3).tolist() for role in ("source", "target", "context")}
+        for _ in range(40)
+    ]
+    data.write_text("".join(json.dumps(row) + "\n" for row in lists), encoding="utf-8")
+    small = {
+        "encoder.width": 8,
+        "decoder.width": 8,
+        "embed.width": 8,
+        "train.valid_pairs": 5,
+        "data.context": "context",
+    }
+    objective = {"objective.kind": "mixture", "objective.components": 2, "numbers.stop": "learned"}
+    first = weft.train(data, out=tmp_path / "first", steps=2, settings={**small, **objective}, reporter=Quiet())
+    again = {"data.context": "context"}
+    second = weft.train(data, out=tmp_path / "second", steps=2, settings=again, init=first.path, reporter=Quiet())
+    for part in ("objective", "numbers", "context", "head"):
+        assert getattr(second.spec, part) == getattr(first.spec, part)
+    settings = {**again, "objective.components": 3}
+    with pytest.raises(UserError, match=r"objective\.components: 2 → 3"):
+        weft.train(data, out=tmp_path / "third", steps=2, settings=settings, init=first.path, reporter=Quiet())

@@ -21,7 +21,7 @@ from weft.runs.weights import best_weights
 from weft.settings import Layer
 from weft.spec import Data, Spec
 
-PARTS = ("source", "target", "embed", "encoder", "bridge", "decoder", "head")  # of the settings, that weights fix
+PARTS = ("task", "source", "target", "context", "numbers", "embed", "encoder", "bridge", "decoder", "pool", "head")
 LARGEST_UNKNOWN = 0.2  # share of tokens that the run started from does not know, above which it is refused
 CHECKED_PAIRS = 1000
 
@@ -29,10 +29,18 @@ CHECKED_PAIRS = 1000
 def inherited(init: Path, data: Data) -> Layer:
     """Return the settings of another run that its weights fix, with the place of the tag."""
     spec = RunFolder(init).read_spec().model_dump(mode="json")
-    kept = {name: spec[name] for name in PARTS}
+    kept = _fixed(spec)
     tag_at, unseen = spec["data"]["tag_at"], {"unseen": spec["data"]["unseen"]}
     placed = data.tag is not None or tag_at == "decoder"
     return {**kept, "data": {"tag_at": tag_at, **unseen} if placed else unseen}
+
+
+def _fixed(spec: Layer) -> Layer:
+    """Return the settings that weights fix; that of numbers also depends on the objective."""
+    fixed = {name: spec[name] for name in PARTS}
+    if spec["head"]["kind"] == "numbers":
+        fixed["objective"] = {name: spec["objective"][name] for name in ("kind", "components")}
+    return fixed
 
 
 def init_sides(init: Path, spec: Spec, prepared: Prepared, reporter: Reporter) -> Sides:
@@ -74,7 +82,7 @@ def _check_weights(init: Path, spec: Spec, sides: Sides) -> None:
         return
     theirs = RunFolder(init).read_spec().model_dump(mode="json")
     ours = spec.model_dump(mode="json")
-    changed = differences({name: theirs[name] for name in PARTS}, {name: ours[name] for name in PARTS})
+    changed = differences(_fixed(theirs), _fixed(ours))
     keys = [change.partition(":")[0] for change in changed]
     raise UserError(
         f"the weights of the run that --init names do not fit these settings: {'; '.join(changed)}",
