@@ -24,7 +24,7 @@ from commands import Weft
 from weft.cli.main import app
 from weft.core.emissions import Choice
 from weft.core.errors import UserError
-from weft.core.kinds import Batch, Hypothesis
+from weft.core.kinds import Batch, Column, Hypothesis
 from weft.core.pair import PAD, Pair
 from weft.data import corpus as corpora
 from weft.data.corpus import write_corpus
@@ -233,8 +233,8 @@ class Talker:
     symbols: int = 8
     spread: float = 1.5
 
-    def frames(self, source: Tensor, mask: Tensor) -> Tensor:
-        rows = [[self.frame(place, symbol) for place, symbol in enumerate(line)] for line in source.tolist()]
+    def frames(self, source: Column) -> Tensor:
+        rows = [[self.frame(place, symbol) for place, symbol in enumerate(line)] for line in source.values.tolist()]
         return torch.stack([torch.stack(row) for row in rows])
 
     def frame(self, place: int, symbol: int) -> Tensor:
