@@ -328,3 +328,16 @@ def test_the_cache_of_recognised_kinds_is_used_again(tracks: Path, tmp_path: Pat
     first, second = (Prepared(files, root=tmp_path).survey for _ in range(2))
     assert first == second
     assert first.kind("context") == "none"
+
+
+def test_positions_matter_where_they_explain_what_steps_do_not() -> None:
+    random = np.random.default_rng(2)
+    for pull, matters in ((0.0, False), (0.5, True)):
+        pairs = []
+        for _ in range(400):
+            past = np.cumsum(random.normal(size=(5, 2)), axis=0) + random.normal(size=2) * 3
+            future = past[-1] + np.cumsum(random.normal(size=(3, 2)) * 0.1 - pull * past[-1] * 0.3, axis=0)
+            pairs.append(Pair(json.dumps(past.tolist()), json.dumps(future.tolist())))
+        gain = surveyed(pairs, "target")["position_gain"]
+        assert isinstance(gain, float)
+        assert (gain > 0.05) == matters

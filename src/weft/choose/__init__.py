@@ -51,7 +51,7 @@ def choose(
     time = None if speed is None else TimeBudget(seconds, speed, throughput, given)
     if survey.kind("target") != "text":
         if survey.kind("target") == "numbers":
-            choose_series(choices, survey, given)
+            choose_series(choices, survey, given, time)
         else:
             choose_labels(choices, survey, given, time)
         _drop_given_reasons(choices, given)

@@ -193,7 +193,7 @@ class Numbers:
     continuing_targets: float = number(
         0.9, "share of targets that go on where their source ends, from which on steps are predicted", BY_HAND)
     position_gain: float = number(
-        0.03, "share of the error that positions explain beyond steps, from which on they are read, too", BY_HAND)
+        0.005, "share of the error that positions explain beyond steps, from which on they are read, too", BY_HAND)
     series_width: int = number(128, "width of a model that predicts numbers", GUESS)
     series_dropout: float = number(0.1, "dropout of a model that predicts numbers", GUESS)
     series_batch: int = number(1024, "steps of a batch of numbers", GUESS)

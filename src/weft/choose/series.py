@@ -7,10 +7,11 @@ from typing import Any
 
 from weft.choose.choices import Choices
 from weft.choose.numbers import NUMBERS
+from weft.choose.timing import TimeBudget
 from weft.data.survey import Survey
 
 
-def choose_series(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+def choose_series(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget | None = None) -> None:
     """Choose how series are encoded, by which model they are predicted, and how it is trained."""
     target = survey.columns["target"]
     choices.set("target.kind", "numbers", "the target column holds lists of numbers")
@@ -27,7 +28,17 @@ def choose_series(choices: Choices, survey: Survey, given: Mapping[str, Any]) ->
     choices.set("train.dropout", NUMBERS.series_dropout)
     choices.set("train.batch_tokens", max(NUMBERS.series_batch, 2 * target["longest"]))
     choices.set("train.max_epochs", NUMBERS.series_epochs)
+    _share_time(choices, given, time)
     choices.set("train.select", "ade" if target["width"] > 1 or target["longest"] > 1 else "mse")
+
+
+def _share_time(choices: Choices, given: Mapping[str, Any], time: TimeBudget | None) -> None:
+    """Train a model on each core: a small one gains nothing from a second."""
+    if time is None or {"steps", "epochs", "members"} & set(given.get("train", {})):
+        return
+    cores = min(NUMBERS.most_members, time.cores) if time.parallel else 1
+    if time.seconds >= NUMBERS.shortest_ensemble and cores > 1:
+        choices.set("train.members", cores, "each core trains a model, and their mean predicts")
 
 
 def _choose_encoding(choices: Choices, survey: Survey) -> None:
@@ -35,7 +46,10 @@ def _choose_encoding(choices: Choices, survey: Survey) -> None:
     if target["continues"] >= NUMBERS.continuing_targets:
         why = f"{target['continues']:.0%} of the targets go on where their source ends"
         choices.set("numbers.differences", True, f"{why}: the model predicts steps")
-        choices.set("numbers.values", target.get("position_gain", 0.0) >= NUMBERS.position_gain)
+        gain = target["position_gain"]
+        matters = gain >= NUMBERS.position_gain
+        why = f"where a series is explains {gain:.0%} of the error that its steps leave"
+        choices.set("numbers.values", matters, why if matters else "")
     columns = survey.columns.values()
     if any(column.get("missing") for column in columns):
         choices.set("numbers.missing", "mask", "numbers are missing")

@@ -43,9 +43,9 @@ class TimeBudget:
         from weft.choose.measure import estimated  # torch, which `weft data` need not load
         from weft.learn.world import pick_device
 
-        self._seconds, self._cores = seconds, speed.cores
-        self._parallel = pick_device(given.get("train", {}).get("device", "auto")).type == "cpu"
+        self.seconds, self.cores = seconds, speed.cores
+        self.parallel = pick_device(given.get("train", {}).get("device", "auto")).type == "cpu"
         self._throughput = cached(throughput or estimated(speed))
 
     def estimator(self, shape: BatchShape, target_tokens: float) -> EpochEstimator:
-        return EpochEstimator(self._seconds, self._cores, self._parallel, self._throughput, shape, target_tokens)
+        return EpochEstimator(self.seconds, self.cores, self.parallel, self._throughput, shape, target_tokens)

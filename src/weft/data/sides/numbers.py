@@ -22,6 +22,7 @@ from weft.core.pair import Pair
 from weft.core.shapes import Vectors
 from weft.data.blocks import Block
 from weft.data.formats import Fault
+from weft.data.sides.position import PositionGain
 from weft.data.sides.side import Row, Rows, block_cells, cells
 
 FORMAT = 1
@@ -179,6 +180,7 @@ class NumbersCollector:
         self._missing = self._continuing = self._in_step = 0
         self._lengths: list[int] = []
         self._sums: dict[str, tuple[int, Array, Array]] = {}  # count, sum, sum of squares
+        self._gain = PositionGain()
         self._origin: Array | None = None  # so that large values with little variance keep their digits
 
     def add(self, block: Block, role: str) -> None:
@@ -191,8 +193,10 @@ class NumbersCollector:
             self._missing += int(np.isnan(raw).sum())
             self._in_step += role == "context" and len(raw) == _steps_of(target)
             self._lengths.append(len(raw))
-            steps, continuing = _steps(filled, source)
-            self._continuing += continuing
+            steps, before = _steps(filled, source)
+            if before is not None:
+                self._continuing += 1
+                self._gain.add(before, filled)
             self._add("values", filled - self._origin)
             self._add("steps", steps)
 
@@ -215,6 +219,7 @@ class NumbersCollector:
             "missing": self._missing,
             "continues": self._continuing / len(self._lengths),
             "in_step": self._in_step / len(self._lengths),
+            "position_gain": self._gain.result(),
         }
 
 
@@ -226,24 +231,24 @@ def _steps_of(cell: str) -> int:
         return 0
 
 
-def _steps(filled: Array, source: str) -> tuple[Array, bool]:
-    """Return the differences between steps, and whether the first is from the end of a source that they continue.
+def _steps(filled: Array, source: str) -> tuple[Array, Array | None]:
+    """Return the differences between steps, and the source whose end the first is from, if they continue it.
 
     A target continues its source if it begins about as near to its end as its own steps are apart.
     """
     steps = np.diff(filled, axis=0)
     if not source.startswith("["):
-        return steps, False
+        return steps, None
     try:
-        last = interpolated(parse(source))[-1:]
+        before = interpolated(parse(source))
     except Fault:
-        return steps, False
-    if last.shape[1] != filled.shape[1]:
-        return steps, False
-    first = filled[:1] - last
+        return steps, None
+    if before.shape[1] != filled.shape[1]:
+        return steps, None
+    first = filled[:1] - before[-1:]
     usual = max(float(np.linalg.norm(steps, axis=1).mean()) if len(steps) else 0.0, 1e-12)
     near = float(np.linalg.norm(first)) <= 4 * usual
-    return np.concatenate([first, steps]) if near else steps, near
+    return (np.concatenate([first, steps]), before) if near else (steps, None)
 
 
 def _moments(count: int, total: Array, squares: Array, centred: bool = True) -> tuple[Array, Array]:
