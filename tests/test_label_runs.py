@@ -6,6 +6,7 @@ import json
 import math
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ from weft.api import Run, train
 from weft.choose import choose
 from weft.choose.measure import estimated, measured
 from weft.choose.throughput import BatchShape
+from weft.core.errors import UserError
 from weft.core.machine import Speed
+from weft.data.pairs import Columns, read_pairs
 from weft.data.sides.text import SideSurvey
 from weft.data.survey import Survey
 from weft.look.confusion import draw_confusion
@@ -177,3 +180,84 @@ def test_the_pace_of_models_that_predict_labels_is_measured() -> None:
         spec = compose(("flag", {"task": task, "encoder": {"width": 16}, "embed": {"width": 16}})).spec
         assert measured(20.0, lambda *_: 0.0)(spec, shape, 1) > 0
         assert estimated(Speed(1e10, 0, 1e10, 1))(spec, shape, 1) > 0
+
+
+CONLL = "# text\n-DOCSTART- -X- O\n\nthe DT O\nred JJ B-col\nhouse NN O\n\na DT O\nnavy JJ B-col\n"
+CONLLU = "# sent_id = 1\n1-2\tdu\t_\t_\n1\tde\tde\tADP\n2\tle 1\tle\tDET\n\n\n1\tOui\toui\tINTJ\n"
+
+
+def test_conll_files_are_read_sentence_by_sentence(tmp_path: Path) -> None:
+    file, universal = tmp_path / "a.conll", tmp_path / "a.conllu"
+    file.write_text(CONLL.partition("\n")[2], encoding="utf-8")
+    universal.write_text(CONLLU, encoding="utf-8")
+    pairs = [(pair.source, pair.target) for pair in read_pairs([str(file)])]
+    assert pairs == [("the red house", "O B-col O"), ("a navy", "O B-col")]
+    by_number = [pair.target for pair in read_pairs([str(file)], Columns(1, 2))]
+    assert by_number == ["DT JJ NN", "DT JJ"]
+    pairs = [(pair.source, pair.target) for pair in read_pairs([str(universal)])]
+    assert pairs == [("de le\u00a01", "ADP DET"), ("Oui", "INTJ")]
+
+
+def test_a_bad_line_of_a_conll_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "bad.conll"
+    file.write_text("the DT\nred\n", encoding="utf-8")
+    with pytest.raises(UserError, match="this line has 1 column") as caught:
+        list(read_pairs([str(file)]))
+    assert caught.value.where.endswith("bad.conll:2")
+    for columns in (Columns("word", "tag"), Columns(tag=3)):
+        with pytest.raises(UserError, match="a CoNLL file"):
+            list(read_pairs([str(file)], columns))
+
+
+def test_a_conll_file_trains_a_tagger_whose_card_and_scores_are_those_of_labels(tmp_path: Path, weft: Weft) -> None:
+    file = tmp_path / "colours.conll"
+    known = {word for words in COLOURS.values() for word in words}
+    sentences = [[f"{w} {'B-col' if w in known else 'O'}\n" for w in text.split()] for text, _ in rows(60)]
+    file.write_text("\n".join("".join(sentence) for sentence in sentences), encoding="utf-8")
+    out = tmp_path / "run"
+    settings = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+    done = weft("train", file, "--task", "classify-tokens", "--steps", "40", "--out", out, *settings)
+    assert done.code == 0, done.err
+    assert weft("predict", out, file).lines[0] == "O O O O B-col"
+    scores = json.loads(weft("evaluate", out, file, "--json").out)
+    assert (scores["accuracy"], scores["span_f1"], scores["n"]) == (100, 100, 60)
+    assert "A sequence labeller" in (out / "README.md").read_text(encoding="utf-8")
+    refused(weft("predict", out, file, "--nbest", "2", "--format", "tsv"), "--nbest")
+
+
+def refusal(path: Path, pairs: list[tuple[str, str]], **given: Any) -> UserError:
+    with pytest.raises(UserError) as caught:
+        train(write(path, pairs), task="classify", out=path.with_suffix(""), steps=2, reporter=Quiet(), **given)
+    assert not path.with_suffix("").exists()
+    return caught.value
+
+
+def test_targets_that_are_no_labels_are_refused(tmp_path: Path) -> None:
+    text = [(f"line {n}", f"sentence number {n} of the text") for n in range(100)]
+    assert "running text" in refusal(tmp_path / "text.tsv", text).what
+    many = [(f"line {n}", f"label{n % 5000}") for n in range(6000)]
+    assert "5,000 different values in 6,000 rows" in refusal(tmp_path / "many.tsv", many).what
+    assert "every row has the label 'a'" in refusal(tmp_path / "one.tsv", [(f"line {n}", "a") for n in range(60)]).what
+    long = [*rows(60), ("a line", "x" * 300)]
+    error = refusal(tmp_path / "long.tsv", long)
+    assert error.where.endswith("long.tsv:62")
+
+
+def test_a_run_of_labels_does_not_start_from_a_run_of_text_or_the_other_way(
+    run: Run, tiny_run: Run, tiny_pairs: Path, tmp_path: Path
+) -> None:
+    assert "--task classify, and the run that" in refusal(tmp_path / "a.tsv", rows(60), init=tiny_run.path).what
+    with pytest.raises(UserError, match="running text rather than labels"):
+        train(tiny_pairs, out=tmp_path / "text", steps=2, init=run.path, reporter=Quiet())
+
+
+def test_rare_and_unknown_labels_are_noted_and_nothing_is_lost(tmp_path: Path, weft: Weft) -> None:
+    training = write(tmp_path / "train.tsv", [*rows(60), ("a green house", "once")])
+    valid = write(tmp_path / "valid.tsv", [*rows(20, seed=2), ("the door", "never")])
+    settings = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
+    out = tmp_path / "run"
+    done = weft("train", training, "--valid", valid, "--task", "classify", "--steps", "2", "--out", out, *settings)
+    assert done.code == 0, done.err
+    assert "labels that occur only once, and can hardly be learned: 1 (once)" in done.err
+    assert "valid.tsv has labels that training never sees, which count as wrong: 1: never" in done.err
+    assert json.loads(weft("evaluate", out, valid, "--json").out)["n"] == 21

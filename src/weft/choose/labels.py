@@ -33,6 +33,7 @@ LABELS = Family(
 def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget | None = None) -> None:
     """Choose what is read, by which model, and how long."""
     _check_labels(survey)
+    _note_rare_labels(choices, survey.columns["target"]["labels"])
     labels, per_word = survey.columns["target"]["labels"], survey.kind("target") == "labels"
     choices.set("encoder.kind", "recurrent")
     for key in ("encoder.width", "embed.width"):
@@ -116,3 +117,11 @@ def _check_labels(survey: Survey) -> None:
     if len(labels) < 2:
         only = next(iter(labels))
         raise UserError(f"every row has the label {only!r}", "--task classify", "give rows of at least two labels")
+
+
+def _note_rare_labels(choices: Choices, labels: Mapping[str, int]) -> None:
+    """Note labels that occur only once: they can hardly be learned."""
+    once = [label for label, count in labels.items() if count == 1]
+    if once:
+        shown = ", ".join(once[: NUMBERS.shown_labels]) + (" …" if len(once) > NUMBERS.shown_labels else "")
+        choices.notes.append(f"labels that occur only once, and can hardly be learned: {len(once):,} ({shown})")

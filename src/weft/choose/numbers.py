@@ -184,6 +184,7 @@ class Numbers:
     skewed_labels: float = number(
         0.8, "share of the most frequent label from which rare labels count more", BY_HAND)
     class_power: float = number(0.5, "objective.class_power where labels are skewed", CONVENTION)
+    shown_labels: int = number(5, "labels that a note shows", CONVENTION)
     fewest_labels_checked: int = number(
         50, "number of different labels above which labels_per_row is checked", BY_HAND)
     labels_per_row: float = number(

@@ -31,6 +31,8 @@ KINDS = {
     ".ndjson": "jsonl",
     ".json": "json",
     ".parquet": "parquet",
+    ".conll": "conll",
+    ".conllu": "conllu",
     STDIN_SUFFIX: "stdin",
 }
 

@@ -19,6 +19,7 @@ from weft.core.pair import Pair
 from weft.data.blocks import Row
 from weft.data.cells import TEXT, CellChecks, Kinds
 from weft.data.columns import AUTOMATIC, ROLES, Columns, choose_fields, unknown
+from weft.data.conll import conll_rows
 from weft.data.encodings import as_utf8
 from weft.data.files import (
     Digest,
@@ -174,6 +175,8 @@ def _rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRowPoli
 
     if kind == "parquet":
         return parquet_rows(file, choose, target, policy)
+    if kind in ("conll", "conllu"):
+        return conll_rows(file, columns, roles, policy, universal=kind == "conllu")
     if kind in ("jsonl", "json"):
         return json_rows(file, choose, target, policy)
     return picked((csv_rows if kind == "csv" else tsv_rows)(file, policy), columns, roles, file.name, policy)

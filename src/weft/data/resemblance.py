@@ -21,7 +21,7 @@ def differences(scan: Scan, pairs: Sequence[Pair], name: str) -> list[str]:
     Columns that are not text have no characters to compare.
     """
     if list(scan.survey.kinds.values())[:2] != ["text", "text"]:
-        return _marks(scan, name, pairs)
+        return [*_labels(scan, name, pairs), *_marks(scan, name, pairs)]
     sources, targets = [pair.source for pair in pairs], [target for pair in pairs for target in pair.targets]
     if _swapped(scan, sources, targets):
         what = f"{name}: its sources look like the training targets, and its targets like the training sources"
@@ -73,3 +73,17 @@ def _marks(scan: Scan, name: str, pairs: Iterable[Pair]) -> list[str]:
         return []
     shown = " ".join(unseen[:LISTED]) + (" …" if len(unseen) > LISTED else "")
     return [f"{name} has tags or features that training never sees: {len(unseen):,}: {shown}"]
+
+
+def _labels(scan: Scan, name: str, pairs: Iterable[Pair]) -> list[str]:
+    """Return a note on labels that training never sees: no model can predict them."""
+    kind = scan.survey.kind("target")
+    if kind not in ("label", "labels"):
+        return []
+    known = scan.survey.columns["target"]["labels"]
+    cells = [pair.target.split(" ") if kind == "labels" else [pair.target.strip()] for pair in pairs]
+    unseen = sorted({label for labels in cells for label in labels} - set(known))
+    if not unseen:
+        return []
+    shown = " ".join(unseen[:LISTED]) + (" …" if len(unseen) > LISTED else "")
+    return [f"{name} has labels that training never sees, which count as wrong: {len(unseen):,}: {shown}"]

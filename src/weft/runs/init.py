@@ -43,6 +43,17 @@ def _fixed(spec: Layer) -> Layer:
     return fixed
 
 
+def check_task(init: Path, task: str | None) -> None:
+    """Refuse a run of another task than the given one: its weights belong to another kind of model."""
+    theirs = RunFolder(init).read_spec().task
+    if task is not None and theirs != task:
+        raise UserError(
+            f"this run has --task {task}, and the run that --init names {theirs}: their models differ",
+            str(init),
+            f"start from a run with --task {task}, or without --init",
+        )
+
+
 def init_sides(init: Path, spec: Spec, prepared: Prepared, reporter: Reporter) -> Sides:
     """Return the sides of the run that is started from, if its weights and tokens go with these settings and data.
 

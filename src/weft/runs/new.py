@@ -15,7 +15,7 @@ from weft.data.corpus import Corpus
 from weft.data.prepare import Prepared, given_in_memory
 from weft.learn.world import World
 from weft.runs.folder import RunFolder
-from weft.runs.init import inherited, init_sides
+from weft.runs.init import check_task, inherited, init_sides
 from weft.runs.job import Job, absolute, data_layer, files_of, pace_for, speed_for
 from weft.runs.members import with_side_by_side
 from weft.runs.ready import Ready, learn_sides
@@ -45,6 +45,8 @@ def start(
 
 def _settle(job: Job, requested: Spec, prepared: Prepared) -> tuple[Choices, Composed]:
     """Let the autopilot choose what nobody has set, and compose the settings of all."""
+    if job.init:
+        check_task(job.init, merge(job.file_layer, job.flag_layer).get("task"))
     of_init = inherited(job.init, requested.data) if job.init else {}
     given = merge(of_init, job.file_layer, job.flag_layer)
     chosen = job.chosen or choose(prepared.survey, given, speed_for(requested), pace_for(requested))
