@@ -247,7 +247,7 @@ def test_a_run_of_labels_does_not_start_from_a_run_of_text_or_the_other_way(
     run: Run, tiny_run: Run, tiny_pairs: Path, tmp_path: Path
 ) -> None:
     assert "--task classify, and the run that" in refusal(tmp_path / "a.tsv", rows(60), init=tiny_run.path).what
-    with pytest.raises(UserError, match="running text rather than labels"):
+    with pytest.raises(UserError, match="names classify: their models differ"):
         train(tiny_pairs, out=tmp_path / "text", steps=2, init=run.path, reporter=Quiet())
 
 

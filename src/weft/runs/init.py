@@ -43,14 +43,14 @@ def _fixed(spec: Layer) -> Layer:
     return fixed
 
 
-def check_task(init: Path, task: str | None) -> None:
-    """Refuse a run of another task than the given one: its weights belong to another kind of model."""
+def check_task(init: Path, task: str) -> None:
+    """Refuse a run of another task: its weights belong to another kind of model, and its data are read otherwise."""
     theirs = RunFolder(init).read_spec().task
-    if task is not None and theirs != task:
+    if theirs != task:
         raise UserError(
             f"this run has --task {task}, and the run that --init names {theirs}: their models differ",
             str(init),
-            f"start from a run with --task {task}, or without --init",
+            f"give --task {theirs}, or start without --init",
         )
 
 

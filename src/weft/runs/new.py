@@ -46,7 +46,7 @@ def start(
 def _settle(job: Job, requested: Spec, prepared: Prepared) -> tuple[Choices, Composed]:
     """Let the autopilot choose what nobody has set, and compose the settings of all."""
     if job.init:
-        check_task(job.init, merge(job.file_layer, job.flag_layer).get("task"))
+        check_task(job.init, requested.task)
     of_init = inherited(job.init, requested.data) if job.init else {}
     given = merge(of_init, job.file_layer, job.flag_layer)
     chosen = job.chosen or choose(prepared.survey, given, speed_for(requested), pace_for(requested))
