@@ -53,7 +53,8 @@ class RunFolder:
 
     def trained_members(self) -> list[RunFolder]:
         """Return the members that have a checkpoint and are not left out of the ensemble."""
-        names, most = (path.name for path in (self.path / "members").glob("*")), self.read_spec().train.members
+        names = [path.name for path in (self.path / "members").glob("*")]
+        most = self.read_spec().train.members if names else 1
         numbers = sorted(int(name) for name in names if NUMBER.fullmatch(name) and int(name) <= most)
         trained = [member for member in map(self.member, numbers) if any(member.checkpoints.glob("step-*"))]
         return [member for member in trained if not member.left_out.exists()]
