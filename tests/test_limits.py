@@ -96,6 +96,14 @@ def test_a_long_line_of_frames_is_scored_in_seconds() -> None:
     assert time.process_time() - began < 5
 
 
+def test_outputs_that_cannot_fit_into_memory_are_refused_before_the_search() -> None:
+    plan = SearchPlan(kind="beam", width=1000, max_ratio=1000.0, symbol_bytes=10**9)
+    with pytest.raises(UserError, match="1,000 hypotheses of up to 2,020 tokens may need") as caught:
+        decode(Endless(), [[4], [4, 5]], plan, torch.device("cpu"))
+    assert caught.value.where == "line 2 of the input"
+    assert "--beam" in caught.value.todo
+
+
 # --- validation that a budget can afford
 
 

@@ -39,7 +39,7 @@ from weft.score.evaluation import Evaluation
 from weft.score.metrics import table_of
 from weft.search.decode import SearchPlan, decode, deduplicate
 from weft.search.rules import Rules
-from weft.spec import Search, Spec
+from weft.spec import Search, Spec, TransformerDecoder
 
 MOST_OUTPUTS = 1000  # of one line, as of search.width
 
@@ -131,7 +131,7 @@ class Predictor:
             what = "a CTC model has no decoder, so it cannot use a prefix"
             raise UserError(what, "prefix", "leave it out, or use a run with head.kind=tokens")
         plan = make_plan(search, self._by_direction()[0].sides.target, nbest, prefix)
-        return replace(plan, seconds=search.seconds)
+        return replace(plan, seconds=search.seconds, symbol_bytes=sum(map(_symbol_bytes, (self, *self.others))))
 
     def predict(
         self,
@@ -284,6 +284,13 @@ def _weights(traced: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]
     last = traced[-1] if traced[-1].shape[2] == length else torch.cat(traced, dim=2)
     weights: npt.NDArray[np.float32] = last[0].mean(0).float().cpu().numpy()
     return weights
+
+
+def _symbol_bytes(predictor: Predictor) -> int:
+    """Return the memory that a search needs for each symbol of a hypothesis: ids, scores, keys and values."""
+    decoder = predictor.spec.decoder
+    of_cache = 12 * decoder.layers * decoder.width if isinstance(decoder, TransformerDecoder) else 0
+    return 24 + of_cache  # the cache has two numbers for each, and is copied to half as much again where it grows
 
 
 def same_outputs(first: Side, second: Side) -> bool:

@@ -20,6 +20,7 @@ from weft.search import ctc
 from weft.search.beam import beam
 from weft.search.clock import Clock
 from weft.search.distinct import distinct
+from weft.search.memory import check_memory
 from weft.search.rules import Rules, forbid_blanked
 from weft.search.sample import draws, nucleus, one_each
 
@@ -45,6 +46,7 @@ class SearchPlan:
     max_extra: int = 20
     length: int | None = None  # steps of a series of numbers; None: what the run has learned
     seconds: float = 0.0  # that a line may take; 0: no limit
+    symbol_bytes: int = 0  # of memory for each symbol of a hypothesis; 0: not known
     rules: Rules = field(default_factory=Rules)
 
     @property
@@ -94,6 +96,7 @@ def decode(
     lines = range(len(sources)) if lines is None else lines
     longest = [plan.longest(_length(s)) for s in sources] if longest is None else longest
     results: list[list[Hypothesis]] = [[] for _ in sources]
+    check_memory(longest, lines, plan.hypotheses, plan.symbol_bytes)
     batch_lines = max(1, min(batch_lines, MOST_HYPOTHESES // plan.hypotheses))
     for batch in _batches([_length(s) for s in sources], batch_lines, batch_symbols):
         limits = torch.tensor([longest[i] for i in batch], device=device)
