@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -114,13 +115,16 @@ def attempt(subject: Subject, number: int, folder: Path) -> str:
     draw = random.Random(number)
     kind = draw.choice(("recurrent", "recurrent", "transformer", "members"))
     run = folder / "run"
-    child = _started(subject.pairs, run, kind)
-    what = f"{kind}: killed {_wait(draw, number, subject.seconds[kind], run, child)}"
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)
-    status = _ended(child)
-    if status == 0:
-        what += " (it was over)"
+    for latest in (0.9, 0.4, 0.1, 0.0):  # a run that is over before it can be killed is no kill
+        shutil.rmtree(run, ignore_errors=True)
+        child = _started(subject.pairs, run, kind)
+        what = f"{kind}: killed {_wait(draw, number, latest * subject.seconds[kind], run, child)}"
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        if _ended(child) == -signal.SIGKILL:
+            break
+    else:
+        raise FellShort(f"{what}\nthe run was over before it could be killed: make it longer")
     run.with_name(f"{run.name}-validating").unlink(missing_ok=True)
     if RunFolder(run).is_run:
         damaged = [state for state in verify(RunFolder(run)) if state.state == "damaged"]
@@ -140,9 +144,9 @@ def _errors(run: Path) -> str:
 
 
 def _wait(draw: random.Random, number: int, seconds: float, run: Path, child: int) -> str:
-    """Wait for a random instant of training, of validation, or of saving; say which."""
-    began, share = time.monotonic(), draw.uniform(0, 0.9)
-    time.sleep(share * seconds)
+    """Wait for a random instant of training, of validation, or of saving, in so many seconds; say which."""
+    began = time.monotonic()
+    time.sleep(draw.uniform(0, seconds))
     kind = ("anywhere", "while validating", "while saving")[number % 3]
     marks = {"while validating": lambda: run.with_name(f"{run.name}-validating").exists()}
     marks["while saving"] = lambda: any((run / "checkpoints").glob(".step-*.part"))
