@@ -491,7 +491,9 @@ def test_pairs_that_cannot_be_said_are_left_out_and_told(ctc_pairs: Path, tmp_pa
     settings = {**SMALL, "data.hold_out": 0.0}
     weft.train(ctc_pairs, out=tmp_path / "run", steps=2, settings=settings, reporter=listener)
     (told,) = [
-        note for note in listener.notes if note.startswith("pairs left out because they have targets that are longer")
+        note
+        for note in listener.notes
+        if note.startswith("pairs left out because CTC cannot produce targets that are longer")
     ]
     rows = [line.split("\t") for line in ctc_pairs.read_text(encoding="utf-8").splitlines()]
     lost = sum(not fits(list(source.encode()), list(target.encode())) for source, target in rows)
@@ -505,7 +507,8 @@ def test_data_of_which_no_pair_can_be_said_are_refused(tmp_path: Path) -> None:
     pairs = [(word, word * 3) for word in ("ab", "abc", "b", "ca")]
     with pytest.raises(UserError) as caught:
         weft.train(pairs, out=tmp_path / "run", steps=2, settings=SMALL, reporter=Quiet())
-    assert caught.value.what.startswith("all 4 pairs have targets that are longer than their source")
+    assert caught.value.what.startswith("CTC cannot produce targets that are longer than their sources")
+    assert caught.value.what.endswith("all 4 pairs have such targets")
     assert "head.kind=tokens" in caught.value.todo
     assert not (tmp_path / "run").exists()
 

@@ -579,7 +579,7 @@ def test_a_spec_yaml_without_a_format_is_not_said_to_be_from_a_newer_weft(tmp_pa
     (tmp_path / "spec.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(UserError) as caught:
         RunFolder(tmp_path).read_spec()
-    assert whole(caught.value).what == "this is not a spec.yaml that Weft wrote: it has no format"
+    assert whole(caught.value).what == "this is not a spec.yaml that Weft wrote: it has no entry `format`"
 
 
 def test_a_run_of_an_earlier_format_keeps_the_meaning_of_its_settings(tmp_path: Path) -> None:

@@ -310,7 +310,7 @@ def test_a_prediction_of_numbers_does_not_depend_on_its_batch(tracks: Path, tmp_
 
 
 @pytest.mark.parametrize(("flags", "what"), [
-    (["--nbest", "2", "--format", "tsv"], "there is one mean of the numbers to come"),
+    (["--nbest", "2", "--format", "tsv"], "the output of this run is the mean of the predicted numbers"),
     (["--prefix", "a"], "outputs of this run are numbers, which have no prefix"),
 ])  # fmt: skip
 def test_what_numbers_have_not_is_refused(

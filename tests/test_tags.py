@@ -186,7 +186,7 @@ def test_a_picture_of_attention_shows_what_the_encoder_read(run: Run) -> None:
 
 
 def test_a_line_without_a_tag_is_refused(run: Run) -> None:
-    with pytest.raises(UserError, match="this run was trained with tag, but the line has none"):
+    with pytest.raises(UserError, match="this run was trained with a tag, but this line has none"):
         run.predict(["abc"])
 
 
@@ -257,9 +257,10 @@ def test_a_run_is_not_judged_on_pairs_without_the_marks_that_it_was_trained_with
     run = marked[name]
     with pytest.raises(UserError) as caught:
         run.evaluate([("abc", "cba"), ("ab", "ab")])
-    assert caught.value.what == f"the run {run.path} was trained with {name}, but no pair has any"
+    marks = {"tag": "a tag", "features": "features"}[name]
+    assert caught.value.what == f"the run {run.path} was trained with {marks}, but none of the pairs has {marks}"
     assert caught.value.where == name
-    assert caught.value.todo == f"name the column of {name}, or give weft.Pair(…, {name}=…)"
+    assert caught.value.todo == f"name the {name} column, or give weft.Pair(…, {name}=…)"
     assert run.evaluate([Pair("abc", "cba", tag="turn", features=("turn",)), Pair("ab", "ab")]).n == 2, "some have"
     (tmp_path / "bare.tsv").write_text("abc\tcba\t\nab\tab\t\n", encoding="utf-8")
     refused(weft("evaluate", run.path, "bare.tsv"), f"trained with {name}", str(run.path), f"--{name}")

@@ -287,7 +287,7 @@ def test_validation_cuts_what_goes_on_long_after_its_target(tmp_path: Path) -> N
 def test_a_single_text_a_missing_tag_and_what_is_no_text_are_refused(tmp_path: Path) -> None:
     rows = [weft.Pair(s, t, tag="up") for s, t in pairs()]
     run = weft.train(rows, out=tmp_path / "run", steps=2, settings=SMALL)
-    for lines, said in (("abc", "a single text"), (["abc"], "trained with tag"), ([3], "neither a text nor a Pair")):
+    for lines, said in (("abc", "a single text"), (["abc"], "trained with a tag"), ([3], "neither a text nor a Pair")):
         with pytest.raises(UserError, match=said):
             run.predict(lines)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="greedy search finds only one output"):

@@ -35,6 +35,8 @@ from weft.score.metrics import table_of
 from weft.settings import Layer, compose, put, read_file, read_overrides
 from weft.spec import Search, Spec
 
+A_MARK = {"tag": "a tag", "features": "features"}  # in a sentence
+
 
 class Run:
     """A trained run folder."""
@@ -116,7 +118,9 @@ class Run:
             trained_with = self.spec.data.tag if name == "tag" else self.spec.data.features
             if trained_with is not None and pair.source.strip() and not (pair.tag if name == "tag" else pair.features):
                 raise UserError(
-                    f"this run was trained with {name}, but the line has none", where, f"give weft.Pair(…, {name}=…)"
+                    f"this run was trained with {A_MARK[name]}, but this line has none",
+                    where,
+                    f"give weft.Pair(…, {name}=…)",
                 )
         return pair
 
@@ -127,9 +131,9 @@ class Run:
         for name, column in (("tag", data.tag), ("features", data.features)):
             if known and column is not None and not any(pair.tag if name == "tag" else pair.features for pair in pairs):
                 raise UserError(
-                    f"the run {self.path} was trained with {name}, but no pair has any",
+                    f"the run {self.path} was trained with {A_MARK[name]}, but none of the pairs has {A_MARK[name]}",
                     name,
-                    f"name the column of {name}, or give weft.Pair(…, {name}=…)",
+                    f"name the {name} column, or give weft.Pair(…, {name}=…)",
                 )
 
     def search(self, changes: Mapping[str, Any] | None = None) -> Search:

@@ -350,7 +350,7 @@ class Train(Part):
     side_by_side: Annotated[int, Field(ge=0, le=64)] = 0
     """The number of these models that are trained at the same time; 0: one per core."""
     reversed_members: bool = False
-    """Every second member writes from the end (decoder.reverse); outputs that are likely both ways are preferred."""
+    """Every second member writes backwards (decoder.reverse); outputs that are likely both ways are preferred."""
     seed: Seed = 1
     """The seed of all random numbers."""
     tensorboard: bool = False

@@ -51,7 +51,7 @@ def choose_transformer(
     for key, value in flatten(_transformer_parts(given, width)):
         choices.set(key, value, why if key == "encoder.kind" else "")
     if epochs is not None:
-        choices.reasons.append(["encoder.width", str(width), f"there is time for {size.about(epochs)}"])
+        choices.reasons.append(["encoder.width", str(width), f"at this width, there is time for {size.about(epochs)}"])
     _transformer_rates(choices, given, width)
     seen = size.TRANSFORMER.epochs if epochs is None else epochs
     often, seldom = seen >= NUMBERS.many_epochs, seen < NUMBERS.few_epochs
@@ -105,16 +105,17 @@ def choose_recurrent(
     seldom = epochs is not None and epochs < NUMBERS.few_epochs
     choices.set("train.dropout", NUMBERS.low_dropout if seldom else NUMBERS.dropout)
     if epochs is not None:
-        each = ", if each core trains its own model" if members > 1 else ""
-        choices.reasons.append(["decoder.width", str(width), f"there is time for {size.about(epochs)}{each}"])
+        each = f" of each of {members} models" if members > 1 else ""
+        why = f"at this width, there is time for {size.about(epochs)}{each}"
+        choices.reasons.append(["decoder.width", str(width), why])
     return epochs
 
 
 def _recurrent_parts(choices: Choices, given: Mapping[str, Any]) -> None:
     """Choose the kinds of encoder and decoder, and the learning rate."""
     text = choices.merged("target", given).get("tokens") in SUBWORDS
-    what = "the source is not running text" if text else "not running text"
-    why = "" if given_families(given) else f"{what}: an LSTM with attention learns well from few pairs"
+    what = "the source is not running text" if text else "the lines are not running text"
+    why = "" if given_families(given) else f"{what}, and an LSTM with attention learns well from few pairs"
     if implied_kind("encoder", given) == "transformer":
         choices.set("embed.positions", "sinusoid")
     else:

@@ -78,9 +78,10 @@ def compare(
 ) -> None:
     """Train every combination of some settings under equal conditions, and rank them.
 
-    All runs have the same pairs, tokens, budget and seeds. The autopilot chooses only once, without the settings that
-    vary, and its values hold for all runs. Runs differ only in the settings that vary and in those that must change
-    with them, such as the heads of a Transformer. After Ctrl-C, the same command continues; finished runs are kept.
+    All runs have the same pairs, tokens, budget and seeds. The autopilot chooses only once, without looking at the
+    values of the settings that vary, and all runs use its choices. Runs differ only in the settings that vary and in
+    those that must change with them, such as the heads of a Transformer. To continue after Ctrl-C, run the same
+    command again: finished runs are kept.
 
     [bold]Examples[/]
       weft compare words.tsv --vary decoder.cell=elman,lstm,gru,mut1 --budget 5m

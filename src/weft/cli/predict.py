@@ -73,7 +73,7 @@ def predict(
     """Print one output line for each input line, in order.
 
     A file that ends in .tsv, .csv, .jsonl or .parquet is read with the columns of the training data. Any other file
-    holds plain lines; if the run was trained with a tag or features, they follow the source after tabs.
+    holds plain lines; if the run was trained with a tag or features, put them after the source, separated by tabs.
 
     If the run has a float32 export for CTranslate2, that engine is used if it supports the given options.
 

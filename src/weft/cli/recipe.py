@@ -53,8 +53,8 @@ def run(
 ) -> None:
     """Run an experiment and write a page with its question, results, plots and conclusions.
 
-    Recipes make their own data, or read a public data set from the folder that the variable WEFT_DATA names. After
-    Ctrl-C the same command continues.
+    Recipes make their own data, or read a public data set from the folder that the variable WEFT_DATA names. To
+    continue after Ctrl-C, run the same command again.
 
     [bold]Examples[/]
       weft recipe run case

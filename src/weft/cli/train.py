@@ -54,7 +54,10 @@ def train(
     task: Annotated[
         str | None,
         typer.Option(
-            help="What to learn: transduce (the target), classify (a label), classify-tokens (a label for each word).",
+            help=(
+                "The task: transduce (write the target), classify (choose a label), "
+                "classify-tokens (choose a label for each word)."
+            ),
             show_default="transduce",
             metavar="TASK",
         ),

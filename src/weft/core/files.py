@@ -100,7 +100,10 @@ def check_plain(folder: Path) -> None:
             )
             raise UserError(what, str(folder), "give a folder that `weft train` created")
         if entry.is_symlink() and not _leads_to_checkpoint(entry):
-            todo = f"if you trust what it leads to, copy the folder with it: cp -RL {folder} COPY; otherwise remove it"
+            todo = (
+                "if you trust what the link points to, make a copy that has the files themselves in place of links: "
+                f"cp -RL {folder} COPY; otherwise remove the link"
+            )
             raise UserError("this folder holds a link, and links are not followed", entry.path, todo)
         if not (entry.is_symlink() or entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False)):
             what = "this folder holds something that is neither a file nor a folder"

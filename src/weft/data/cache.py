@@ -94,7 +94,8 @@ def keep_given(pairs: Sequence[Pair]) -> str:
         raise UserError("no pairs are given", "the list of pairs", "give at least one (source, target)")
     for number, pair in enumerate(pairs, 1):
         if pair.tag != pair.tag.strip() or any(f != f.strip() or not f or ";" in f for f in pair.features):
-            what = f"the tag {pair.tag!r} or the features {pair.features!r} cannot be stored in a file without a change"
+            marks = f"the tag {pair.tag!r} or the features {pair.features!r}"
+            what = f"{marks} would not be the same after they are stored in a file"
             raise UserError(
                 what, f"pair {number}", "remove spaces at their ends, empty features, and any ';' in a feature"
             )

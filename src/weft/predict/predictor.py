@@ -330,9 +330,11 @@ def _plan_at_once(search: Search, target: Side, nbest: int, prefix: str) -> Sear
         what = f"outputs of this run are {NAMES_OF_KINDS[target.kind]}, which have no prefix"
         raise UserError(what, "prefix", "leave it out")
     if nbest > 1 and target.kind == "labels":
-        raise UserError("labels for each word are found one way only", f"nbest={nbest}", "give 1")
+        what = "a run that labels each word has only one output per line"
+        raise UserError(what, f"nbest={nbest}", "leave nbest out")
     if nbest > 1 and target.kind == "numbers" and search.kind != "sample":
-        raise UserError("there is one mean of the numbers to come", f"nbest={nbest}", "sample for several: --sample")
+        what = "the output of this run is the mean of the predicted numbers, so there is only one"
+        raise UserError(what, f"nbest={nbest}", "for several outputs, sample (--sample)")
     kind = "sample" if target.kind == "numbers" and search.kind == "sample" else AT_ONCE[target.kind]
     return SearchPlan(**{**search.model_dump(exclude={"no_repeat", "seconds"}), "kind": kind}, nbest=nbest)
 

@@ -159,7 +159,8 @@ class RunFolder:
         made_by = content.pop("format", None)
         if not isinstance(made_by, int):
             todo = "restore the file from a copy"
-            raise UserError("this is not a spec.yaml that Weft wrote: it has no format", str(self.spec_file), todo)
+            what = "this is not a spec.yaml that Weft wrote: it has no entry `format`"
+            raise UserError(what, str(self.spec_file), todo)
         if made_by > FORMAT:
             raise UserError(
                 f"this run was written by a newer version of Weft (format {made_by}; this version reads formats up to "

@@ -107,15 +107,17 @@ def _report_notes(ready: Ready, reporter: Reporter) -> None:
 def _report_alignable(corpus: Corpus, reporter: Reporter) -> None:
     """Report targets that CTC cannot produce: it writes at most one token at each position of the source."""
     left_out = int((~corpus.alignable).sum())
-    what = "targets that are longer than their source (with a blank between equal tokens), which CTC cannot produce"
+    what = (
+        "CTC cannot produce targets that are longer than their sources, counting a blank between equal adjacent tokens"
+    )
     if left_out == len(corpus):
         raise UserError(
-            f"all {left_out:,} pairs have {what}",
+            f"{what}; all {left_out:,} pairs have such targets",
             "setting head.kind=ctc",
             "use smaller source tokens (--set source.tokens=characters or bytes), or use head.kind=tokens",
         )
     if left_out:
-        reporter.note(f"pairs left out because they have {what}: {left_out:,} of {len(corpus):,}")
+        reporter.note(f"pairs left out because {what}: {left_out:,} of {len(corpus):,}")
 
 
 def _report_choices(chosen: Choices, composed: Composed, reporter: Reporter) -> None:

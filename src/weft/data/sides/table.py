@@ -54,5 +54,6 @@ def side_from_json(text: str | bytes, where: str) -> Side:
     try:
         return KINDS[kind]().load(parse_json(text))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"this is not a side that Weft wrote ({type(error).__name__}: {error})"
+        cause = f"{type(error).__name__}: {error}"
+        what = f"this file does not hold a source or target description that Weft wrote ({cause})"
         raise UserError(what, where, "restore the file, or train again") from None
