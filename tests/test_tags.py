@@ -263,7 +263,7 @@ def test_a_run_is_not_judged_on_pairs_without_the_marks_that_it_was_trained_with
     assert caught.value.todo == f"name the {name} column, or give weft.Pair(…, {name}=…)"
     assert run.evaluate([Pair("abc", "cba", tag="turn", features=("turn",)), Pair("ab", "ab")]).n == 2, "some have"
     (tmp_path / "bare.tsv").write_text("abc\tcba\t\nab\tab\t\n", encoding="utf-8")
-    refused(weft("evaluate", run.path, "bare.tsv"), f"trained with {name}", str(run.path), f"--{name}")
+    refused(weft("evaluate", run.path, "bare.tsv"), f"trained with {marks}", str(run.path), f"--{name}")
 
 
 def test_only_a_run_with_marks_can_meet_one_that_it_never_saw(marked: dict[str, Run]) -> None:
