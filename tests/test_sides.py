@@ -95,6 +95,7 @@ def test_text_that_is_a_list_of_numbers_in_one_row_is_a_bad_row(tmp_path: Path) 
 @pytest.mark.parametrize(("second", "what"), [
     ({"source": [[1, 2]], "target": [3]}, "the source has 2 numbers per step, but those of the rows before have 1"),
     ({"source": [1, None], "target": [3]}, "the source has a missing value (null)"),
+    ({"source": [1], "target": [3, None]}, "the target has a missing value (null)"),
     ({"source": [1], "target": ["x", 2]}, "is a list, but not of texts"),
 ])  # fmt: skip
 def test_a_bad_row_of_numbers_is_named_by_its_line(tmp_path: Path, second: object, what: str) -> None:
@@ -341,3 +342,12 @@ def test_positions_matter_where_they_explain_what_steps_do_not() -> None:
         gain = surveyed(pairs, "target")["position_gain"]
         assert isinstance(gain, float)
         assert (gain > 0.05) == matters
+
+
+def test_numbers_that_are_missing_in_a_source_are_filled_in_and_marked(weft: Weft, tmp_path: Path) -> None:
+    rows = [{"past": [n, None, n + 2], "future": [n + 3]} for n in range(60)]
+    run = str(tmp_path / "run")
+    done = weft("train", table(tmp_path, rows), "--steps", "2", "--out", run)
+    assert done.code == 0, done.err
+    assert "chose numbers.missing = mask: 60 numbers are missing" in done.err
+    assert weft("predict", run, stdin="[1, null]\n").code == 0

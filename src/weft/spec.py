@@ -106,8 +106,8 @@ class Numbers(Part):
     """Read and predict the differences between steps instead of the values, which suits trajectories better."""
     values: bool = True
     """With differences: also read the values of the source and of an attended context."""
-    missing: Literal["stop", "interpolate", "mask"] = "stop"
-    """At a missing value (null): stop, interpolate between its neighbours, or also tell the model where it was."""
+    missing: Literal["auto", "stop", "interpolate", "mask"] = "auto"
+    """At a missing value (null): stop, interpolate, or also tell the model where (mask). auto: mask; stop in targets."""
     stop: Literal["fixed", "context", "learned"] = "fixed"
     """The number of steps to predict: that of the longest training target, that of the context, or a learned one."""
 

@@ -50,9 +50,9 @@ def _choose_encoding(choices: Choices, survey: Survey) -> None:
         matters = gain >= NUMBERS.position_gain
         why = f"where a series is explains {gain:.0%} of the error that its steps leave"
         choices.set("numbers.values", matters, why if matters else "")
-    columns = survey.columns.values()
-    if any(column.get("missing") for column in columns):
-        choices.set("numbers.missing", "mask", "numbers are missing")
+    missing = sum(column.get("missing", 0) for column in survey.columns.values())
+    if missing:
+        choices.set("numbers.missing", "mask", f"{missing:,} numbers are missing: they are filled in, and marked")
 
 
 def _choose_context(choices: Choices, survey: Survey) -> None:

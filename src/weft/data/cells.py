@@ -18,7 +18,7 @@ class Kinds:
     source: str | None = None
     target: str | None = None
     context: str | None = None
-    missing: bool = False  # whether numbers may be missing
+    missing: tuple[str, ...] = ()  # the roles whose numbers may be missing
     in_step: bool = False  # whether a context has to be as long as its target
 
     def of(self, role: str) -> str | None:
@@ -37,7 +37,7 @@ class CellChecks:
         self._rules = {name: make() for name, make in KINDS.items()}
         numbers = self._rules["numbers"]
         assert isinstance(numbers, NumbersKind)
-        numbers.missing_allowed = kinds.missing
+        numbers.may_be_missing = kinds.missing
 
     def begin(self, rows: Rows, positions: dict[str, int]) -> Iterator[tuple[int, Cells]]:
         """Return the rows of a file, whose cells of each role are at `positions`, once the kinds are known."""

@@ -81,7 +81,8 @@ def kinds_of(spec: Spec) -> Kinds:
     """Return the kinds of columns that the settings give; a task fixes that of the target."""
     kinds = spec.source.kind, TARGETS.get(spec.task, (spec.target.kind,))[0], spec.context.kind
     source, target, context = (None if kind == "auto" else kind for kind in kinds)
-    return Kinds(source, target, context, spec.numbers.missing != "stop", spec.context.use == "step")
+    missing = {"stop": (), "auto": ("source", "context")}.get(spec.numbers.missing, ("source", "target", "context"))
+    return Kinds(source, target, context, missing, spec.context.use == "step")
 
 
 def columns_of(data: Data) -> Columns:

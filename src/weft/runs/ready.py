@@ -74,8 +74,9 @@ def _labels(prepared: Prepared, spec: Spec, role: Role) -> Side:
 
 def _numbers(prepared: Prepared, spec: Spec, role: Role) -> Side:
     survey, settings = prepared.survey.columns[role], spec.numbers
-    fills, indicator = settings.missing != "stop", settings.missing == "mask" and role != "target"
-    side = replace(learned(survey), indicator=indicator, fills=fills)
+    masked = settings.missing == "mask" or (settings.missing == "auto" and survey["missing"] > 0)
+    fills = settings.missing in ("interpolate", "mask") or (settings.missing == "auto" and role != "target")
+    side = replace(learned(survey), indicator=masked and role != "target", fills=fills)
     if role == "context" and spec.context.use == "step":
         return side
     if role == "target":

@@ -264,7 +264,7 @@ class NumbersKind:
 
     def __init__(self) -> None:
         self._widths: dict[str, int] = {}  # by role
-        self.missing_allowed = False
+        self.may_be_missing: tuple[str, ...] = ()  # roles
 
     def fault(self, role: str, cell: str, longest: int) -> Fault | None:
         try:
@@ -277,7 +277,7 @@ class NumbersKind:
             return Fault(what, "give the same number of values per step in every row")
         if values.size > longest:
             return Fault(f"the {role} has {values.size:,} numbers, but the limit is {longest:,}", "shorten or split it")
-        if not self.missing_allowed and np.isnan(values).any():
+        if role not in self.may_be_missing and np.isnan(values).any():
             todo = "fill it in, or set numbers.missing=interpolate (or mask, which also tells the model where)"
             return Fault(f"the {role} has a missing value (null)", todo)
         return None

@@ -38,7 +38,7 @@ class Sides:
     def kinds(self) -> Kinds:
         """The kinds of the columns, to read more of them."""
         named = {role: "text" if isinstance(side, Tokeniser) else side.kind for role, side in self.by_role.items()}
-        missing = any(isinstance(side, Numbers) and side.fills for side in self.by_role.values())
+        missing = tuple(role for role, side in self.by_role.items() if isinstance(side, Numbers) and side.fills)
         return Kinds(named["source"], named["target"], named.get("context"), missing)
 
     @property
