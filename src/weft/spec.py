@@ -107,7 +107,7 @@ class Numbers(Part):
     values: bool = True
     """With differences: also read the values of the source and of an attended context."""
     missing: Literal["auto", "stop", "interpolate", "mask"] = "auto"
-    """A missing value (null): stop, interpolate, or also tell the model where (mask). auto: mask, but stop in targets."""
+    """A missing value (null): stop, interpolate, or also tell the model where (mask). auto: mask; stop in a target."""
     stop: Literal["fixed", "context", "learned"] = "fixed"
     """The number of steps to predict: that of the longest training target, that of the context, or a learned one."""
 
