@@ -9,19 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import weft as weft_package
 from commands import Weft, refused
+from processes import Started
 from weft.api import Run, train
 from weft.choose import choose
 from weft.choose.measure import estimated, measured
 from weft.choose.throughput import BatchShape
 from weft.core.errors import UserError
 from weft.core.machine import Speed
+from weft.core.pair import Pair
 from weft.data.pairs import Columns, read_pairs
 from weft.data.sides.text import SideSurvey
 from weft.data.survey import Survey
 from weft.look.confusion import draw_confusion
+from weft.predict.predictor import Predictor
 from weft.runs.report import Quiet
 from weft.score.confusion import MOST_LABELS, confusion
 from weft.settings import compose
@@ -261,3 +266,46 @@ def test_rare_and_unknown_labels_are_noted_and_nothing_is_lost(tmp_path: Path, w
     assert "labels that occur only once, and can hardly be learned: 1 (once)" in done.err
     assert "valid.tsv has labels that training never sees, which count as wrong: 1: never" in done.err
     assert json.loads(weft("evaluate", out, valid, "--json").out)["n"] == 21
+
+
+def weights_of(run: Path) -> dict[str, Any]:
+    return load_file(run / "last" / "weights.safetensors")
+
+
+def test_a_run_of_labels_that_is_killed_and_resumed_ends_with_the_same_weights(table: Path, tmp_path: Path) -> None:
+    settings, roles = {**SMALL, "train.evaluations": 10}, {"source": "text", "target": "label", "task": "classify"}
+    flags = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    flags += [part for name, value in roles.items() for part in (f"--{name}", value)]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    threads = str(torch.get_num_threads())
+    process = Started(
+        tmp_path / "streams", "train", table, "--out", killed, "--steps", 60, *flags, OMP_NUM_THREADS=threads
+    )
+    process.wait_for(lambda: any((killed / "checkpoints").glob("step-*")))
+    process.kill()
+    assert not (killed / "README.md").exists(), "the run was over before it was killed: make it longer"
+    train(out=killed, resume=True, reporter=Quiet())
+    train(table, out=whole, steps=60, settings=settings, reporter=Quiet(), **roles)
+    ours, theirs = weights_of(killed), weights_of(whole)
+    assert ours.keys() == theirs.keys()
+    assert all(bool((ours[name] == theirs[name]).all()) for name in ours)
+
+
+def test_a_prediction_of_labels_does_not_depend_on_the_other_lines(run: Run) -> None:
+    lines = [source for source, _ in rows(90, seed=3)]
+    together = [prediction.probabilities for prediction in run.predict(lines, nbest=3)]
+    alone = [run.predict([line], nbest=3)[0].probabilities for line in lines[:5]]
+    assert together[:5] == alone
+
+
+def test_several_models_predict_labels_by_the_mean_of_their_probabilities(table: Path, tmp_path: Path) -> None:
+    given = {**SMALL, "train.members": 2, "train.side_by_side": 1}
+    roles = {"source": "text", "target": "label", "task": "classify"}
+    run = train(table, out=tmp_path / "run", steps=15, settings=given, reporter=Quiet(), **roles)
+    both = [Predictor.load(run.path, alone=True), Predictor.load(run.path / "members" / "2", alone=True)]
+    pair = Pair("the small house amber")
+    each = [predictor.predict([pair], predictor.plan(nbest=3))[0].probabilities for predictor in both]
+    mean = run.predict([pair], nbest=3)[0].probabilities
+    for label, probability in mean.items():
+        # special symbols, which have little probability, are left out after the mean rather than before
+        assert probability == pytest.approx((each[0][label] + each[1][label]) / 2, abs=1e-3)
