@@ -313,6 +313,8 @@ def test_a_prediction_of_numbers_does_not_depend_on_its_batch(tracks: Path, tmp_
 @pytest.mark.parametrize(("flags", "what"), [
     (["--nbest", "2", "--format", "tsv"], "the output of this run is the mean of the predicted numbers"),
     (["--prefix", "a"], "outputs of this run are numbers, which have no prefix"),
+    (["--beam", "4"], "numbers are predicted step by step, and a beam is for tokens"),
+    (["--sample"], "this run predicts only the mean of the numbers (objective.kind=squared)"),
 ])  # fmt: skip
 def test_what_numbers_have_not_is_refused(
     weft: Weft, tracks: Path, tmp_path: Path, flags: list[str], what: str

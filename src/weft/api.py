@@ -22,8 +22,9 @@ from weft.data.text.tokens import Tokeniser
 from weft.learn.budget import read_seconds
 from weft.predict import engines
 from weft.predict.engines import Detail
+from weft.predict.plans import check_search
 from weft.predict.predictions import Predictions
-from weft.predict.predictor import Predictor, check_search
+from weft.predict.predictor import Predictor
 from weft.predict.stream import CHUNK, predict_stream
 from weft.runs.folder import RunFolder
 from weft.runs.job import Job, named_files

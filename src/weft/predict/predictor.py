@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -17,7 +17,7 @@ import torch
 from weft.core.batching import batch_of
 from weft.core.errors import UserError
 from weft.core.kinds import Hypothesis, Rollout
-from weft.core.pair import UNKNOWN, Pair
+from weft.core.pair import Pair
 from weft.core.trace import trace
 from weft.data.sides.label import Label
 from weft.data.sides.side import Side
@@ -32,13 +32,13 @@ from weft.nn.model import Aligned, Model, Seq2Seq
 from weft.nn.packed import pack
 from weft.predict.directions import DirectionEnsemble, by_direction, search_both_directions
 from weft.predict.input_notes import InputNotes
+from weft.predict.plans import make_plan
 from weft.predict.predictions import Output, Prediction
 from weft.runs.folder import RunFolder
 from weft.runs.weights import best_weights, check_fit
 from weft.score.evaluation import Evaluation
 from weft.score.metrics import table_of
 from weft.search.decode import SearchPlan, decode, deduplicate
-from weft.search.rules import Rules
 from weft.spec import Search, Spec, TransformerDecoder
 
 MOST_OUTPUTS = 1000  # of one line, as of search.width
@@ -130,6 +130,11 @@ class Predictor:
         if prefix and isinstance(self.model, Aligned):
             what = "a CTC model has no decoder, so it cannot use a prefix"
             raise UserError(what, "prefix", "leave it out, or use a run with head.kind=tokens")
+        if search.kind == "sample" and self.spec.objective.kind == "squared":
+            what = "this run predicts only the mean of the numbers (objective.kind=squared), so nothing can be drawn"
+            raise UserError(
+                what, "search.kind sample", "leave it out, or train with objective.kind=gaussian or mixture"
+            )
         plan = make_plan(search, self._by_direction()[0].sides.target, nbest, prefix)
         return replace(plan, seconds=search.seconds, symbol_bytes=sum(map(_symbol_bytes, (self, *self.others))))
 
@@ -303,50 +308,3 @@ def same_outputs(first: Side, second: Side) -> bool:
 def _input_of(pair: Pair) -> tuple[str, str, tuple[str, ...], str]:
     """Return all that an output depends on."""
     return pair.source, pair.tag, tuple(pair.features), pair.context
-
-
-def make_plan(search: Search, target: Side, nbest: int = 1, prefix: str = "") -> SearchPlan:
-    """Plan the search of a spec, for outputs in the target's symbols, without a limit of time."""
-    if not isinstance(target, Tokeniser):
-        return _plan_at_once(search, target, nbest, prefix)
-    if prefix and target.backward:
-        what = "this run writes from the end (decoder.reverse=true), so it cannot use a prefix"
-        raise UserError(what, "prefix", "leave it out, or use a run with decoder.reverse=false")
-    settings = search.model_dump(exclude={"no_repeat", "seconds"})
-    forced = tuple(target.encode(prefix)) if prefix else ()
-    if UNKNOWN in forced:
-        raise UserError(
-            f"the prefix {prefix!r} has tokens that never occur in the training targets",
-            "prefix",
-            "use tokens of the training targets (they are in target.json)",
-        )
-    rules = Rules(target.first, forced, search.no_repeat, tuple(target.joining(prefix)) if prefix else ())
-    return SearchPlan(**settings, nbest=nbest, rules=rules)
-
-
-def _plan_at_once(search: Search, target: Side, nbest: int, prefix: str) -> SearchPlan:
-    """Plan the search for labels or numbers, which have no symbols to begin with."""
-    if prefix:
-        what = f"outputs of this run are {NAMES_OF_KINDS[target.kind]}, which have no prefix"
-        raise UserError(what, "prefix", "leave it out")
-    if nbest > 1 and target.kind == "labels":
-        what = "a run that labels each word has only one output per line"
-        raise UserError(what, f"nbest={nbest}", "leave nbest out")
-    if nbest > 1 and target.kind == "numbers" and search.kind != "sample":
-        what = "the output of this run is the mean of the predicted numbers, so there is only one"
-        raise UserError(what, f"nbest={nbest}", "for several outputs, sample (--sample)")
-    kind = "sample" if target.kind == "numbers" and search.kind == "sample" else AT_ONCE[target.kind]
-    return SearchPlan(**{**search.model_dump(exclude={"no_repeat", "seconds"}), "kind": kind}, nbest=nbest)
-
-
-def check_search(changes: Mapping[str, Any], target_kind: str) -> None:
-    """Refuse a way of searching that outputs of this kind do not have."""
-    kind = changes.get("kind", "beam" if "width" in changes else None)
-    if target_kind in ("label", "labels") and kind in ("beam", "sample"):
-        several = "nbest, which gives the most probable labels" if target_kind == "label" else "the probabilities"
-        where = "search.width" if kind == "beam" else "search.kind sample"
-        raise UserError("labels are predicted at once, without a search", where, f"leave it out, and use {several}")
-
-
-AT_ONCE = {"label": "most probable", "labels": "most probable", "numbers": "mean"}
-NAMES_OF_KINDS = {"label": "labels", "labels": "labels", "numbers": "numbers"}

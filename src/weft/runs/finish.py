@@ -13,7 +13,8 @@ from weft.learn.effort import limits
 from weft.learn.loop import Trainer
 from weft.learn.validate import examples
 from weft.look.card import card
-from weft.predict.predictor import Predictor, make_plan
+from weft.predict.plans import make_plan
+from weft.predict.predictor import Predictor
 from weft.runs.curves import Curves
 from weft.runs.folder import CONFUSION, FINISHED, RunFolder
 from weft.runs.log import LogFile

@@ -17,7 +17,7 @@ from weft.learn.validate import Validator
 from weft.learn.world import World
 from weft.nn.heads import Tokens
 from weft.nn.model import Seq2Seq
-from weft.predict.predictor import make_plan
+from weft.predict.plans import make_plan
 from weft.runs.curves import Curves
 from weft.runs.folder import RunFolder
 from weft.runs.memory import check_memory_fits
