@@ -10,6 +10,7 @@ import gc
 import io
 import os
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,15 @@ def made_up_pairs(count: int = 200, seed: int = 1) -> list[tuple[str, str]]:
     while len(words) < count:
         words["".join(draw.choices("abcdefgh", k=draw.randint(4, 8)))] = None
     return [(word, word[::-1]) for word in words]
+
+
+@pytest.fixture(autouse=True)
+def _signal_handlers() -> Iterator[None]:
+    """Put the handlers of signals back after a test: a command that ends by Ctrl-C ignores them from then on."""
+    before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for kind, handler in before.items():
+        signal.signal(kind, handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

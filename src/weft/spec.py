@@ -385,7 +385,7 @@ class Search(Part):
     """Sampling: the seed."""
     no_repeat: Annotated[int, Field(ge=0, le=1000)] = 0
     """N-grams of this size may not occur twice in an output; 0: no restriction."""
-    max_ratio: Annotated[float, Field(gt=0, le=1000)] = 2.0
+    max_ratio: Annotated[float, Field(gt=0, le=100_000)] = 2.0
     """The largest number of output tokens per source token, to which search.max_extra is added."""
     max_extra: Annotated[int, Field(ge=1, le=1_000_000)] = 20
     """The number of tokens that an output may have in addition to search.max_ratio per source token."""

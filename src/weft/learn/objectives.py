@@ -103,10 +103,10 @@ def _real_first(emission: Choice, batch: Batch) -> tuple[Tensor, Tensor]:
 
 def class_weights(counts: Tensor, power: float) -> Tensor:
     """Return weights in proportion to count^−power whose mean over the data is 1; symbols that never occur have 1."""
-    seen = counts > 0
-    weights = torch.where(seen, counts.clamp(min=1).double() ** -power, 1.0)
-    mean = (weights * counts).sum() / counts.sum().clamp(min=1)
-    return torch.where(seen, weights / mean, 1.0).float()
+    often = counts.cpu().double()
+    weights = torch.where(often > 0, often.clamp(min=1) ** -power, 1.0)
+    mean = (weights * often).sum() / often.sum().clamp(min=1)
+    return torch.where(often > 0, weights / mean, 1.0).float().to(counts.device)
 
 
 @dataclass(frozen=True)
