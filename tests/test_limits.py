@@ -145,6 +145,8 @@ def _handlers() -> Iterator[None]:
     kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
     before = {kind: signal.getsignal(kind) for kind in kinds}
     hook = stopping.sys.unraisablehook
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job begins with it ignored
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     stopping.raise_on_signals()
     yield
     stopping.sys.unraisablehook = hook
