@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import io
+import json
 import os
 import random
 import signal
@@ -92,6 +93,34 @@ def tiny_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tiny") / "pairs.tsv"
     path.write_text("".join(f"{source}\t{target}\n" for source, target in made_up_pairs()), encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def tiny_answers(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that selects answers; it has hardly learned anything."""
+    import weft
+    from weft.runs.report import Quiet
+
+    table = tmp_path_factory.mktemp("answers") / "questions.jsonl"
+    rows = [{"document": f"{s} met {t}.", "question": f"Who met {t}?", "answer": s} for s, t in made_up_pairs(60)]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    settings = {"encoder.width": 16, "embed.width": 16, "train.evaluations": 1}
+    return weft.train(table, task="answer", out=table.with_name("run"), steps=2, settings=settings, reporter=Quiet())
+
+
+@pytest.fixture(scope="session")
+def tiny_languages(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that writes three «languages», as their tags say; it has hardly learned anything."""
+    import weft
+    from weft.runs.report import Quiet
+
+    folder, pairs = tmp_path_factory.mktemp("languages"), made_up_pairs(60)
+    texts = {"en": [s for s, _ in pairs], "de": [t for _, t in pairs], "fr": [t.upper() for _, t in pairs]}
+    for name, lines in texts.items():
+        (folder / f"train.{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    files = [f"{folder}/train.en:{folder}/train.{name}" for name in ("de", "fr")]
+    settings = {**SMALL, "data.tag_from": "extension", "data.swap_pairs": True}
+    return weft.train(files, out=folder / "run", steps=2, settings=settings, reporter=Quiet())
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,8 @@ class Ground:
     run: Path
     pairs: Path
     others: tuple[Path, ...] = ()  # further good runs
+    lines: str = "abc\nfedcba\n"  # what they predict
+    options: tuple[str, ...] = ()  # what their training needs besides the pairs
 
     @property
     def runs(self) -> tuple[Path, ...]:
@@ -413,10 +415,10 @@ TRICKS: tuple[Callable[[Attempt], str], ...] = (
 def command(attempt: Attempt, action: str) -> tuple[list[str], str]:
     """The arguments of `weft`, and what it reads from stdin."""
     run, new = str(attempt.run), str(attempt.folder / "new")
-    small = ["--steps", "14", "--set", "train.evaluations=1"]
+    small = ["--steps", "14", "--set", "train.evaluations=1", *attempt.ground.options]
     return {
-        "predict": (["predict", run], "abc\nfedcba\n"),
-        "engine": (["predict", run, "--engine", "ctranslate2"], "abc\nfedcba\n"),
+        "predict": (["predict", run], attempt.ground.lines),
+        "engine": (["predict", run, "--engine", "ctranslate2"], attempt.ground.lines),
         "evaluate": (["evaluate", run, str(attempt.ground.pairs)], ""),
         "resume": (["train", "--out", run, "--resume"], ""),
         "init": (["train", str(attempt.ground.pairs), "--init", run, "--out", new, *small], ""),

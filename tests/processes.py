@@ -32,6 +32,11 @@ class Started:
         return self._process.is_alive()
 
     @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
     def out(self) -> str:
         return self._streams[0].read_text(encoding="utf-8")
 
@@ -45,6 +50,9 @@ class Started:
 
     def terminate(self) -> None:
         self._process.terminate()
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
 
     def end(self, timeout: float = 300) -> int:
         """Wait for its end; return its exit code."""

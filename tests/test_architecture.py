@@ -22,9 +22,9 @@ MODULES = {
 RANKS = {
     "weft.core": 0,
     "weft.bounded_yaml": 1,
+    "weft.tasks": 1,
     "weft.spec": 1,
     "weft.compatibility": 1,
-    "weft.compatibility_kinds": 1,
     "weft.implied": 1,
     "weft.settings": 1,
     "weft.data": 1,
@@ -48,6 +48,10 @@ RANKS = {
     "weft.look.curves": 6,
     "weft.look.compared": 6,
     "weft.look.confusion": 6,
+    "weft.look.roll": 6,
+    "weft.look.series": 6,
+    "weft.look.seen": 6,
+    "weft.look.inspect": 7,  # so that `Run.inspect` can call it
     "weft.runs": 7,
     "weft.compare": 8,
     "weft.look": 8,
@@ -61,9 +65,8 @@ RANKS = {
 }
 ONLY_CORE = ("weft.core", "weft.data", "weft.score", "weft.nn.model", "weft.search", "weft.learn.objectives")
 ONLY_CORE += ("weft.learn.feeding",)
-SETTINGS = ("weft.bounded_yaml", "weft.spec", "weft.compatibility_kinds", "weft.compatibility", "weft.implied")
-SETTINGS += ("weft.settings",)
-OF_SETTINGS = (("weft.spec", "weft.compatibility"), ("weft.compatibility_kinds", "weft.score"))  # names of metrics
+SETTINGS = ("weft.bounded_yaml", "weft.tasks", "weft.spec", "weft.compatibility", "weft.implied", "weft.settings")
+OF_SETTINGS = (("weft.spec", "weft.compatibility"), ("weft.compatibility", "weft.score"))  # names of metrics
 OF_RANK_8 = {"weft.serve": ("weft.look",), "weft.recipes": ("weft.look", "weft.compare")}  # and all may use api
 
 

@@ -6,7 +6,9 @@ import json
 import os
 import pty
 import random
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from weft.api import Run
 from weft.cli import demo
 from weft.cli.main import app, hoist, main, spins
 from weft.core.errors import UserError
+from weft.core.stopping import note_signal
 from weft.runs.folder import RunFolder
 
 SMALL = ["--set", "encoder.width=32", "--set", "decoder.width=32", "--set", "embed.width=32"]
@@ -559,7 +562,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_refused(weft: Weft, copied: 
 
 def test_a_run_without_a_tokeniser_is_refused(weft: Weft, copied: Path) -> None:
     (copied / "target.json").unlink()
-    refused(weft("predict", copied, stdin="abc\n"), "a side of this run is missing", "target.json")
+    refused(weft("predict", copied, stdin="abc\n"), "target.json is missing from this run", "target.json")
 
 
 @pytest.mark.parametrize("name", ["source.json", "target.json"])
@@ -842,7 +845,7 @@ def test_evaluate_against_another_run_adds_a_paired_bootstrap(weft: Weft, tiny_r
     put("some.tsv", GOOD)
     done = weft("evaluate", tiny_run.path, "some.tsv", "--greedy", "--json", "--against", tiny_run.path)
     against = json.loads(done.out)["against"]
-    assert set(against) == {"exact", "cer", "token_error_rate", "ter", "bleu", "chrf"}
+    assert set(against) == {"exact", "cer", "token_error_rate", "ter", "bleu", "chrf", "rouge1", "rouge2", "rougeL"}
     for found in against.values():
         assert found["difference"] == 0
         assert found["low"] <= 0 <= found["high"]
@@ -1129,3 +1132,39 @@ def test_data_tells_of_a_side_that_is_always_the_same_and_of_lines_that_would_be
     lines = [" ".join("".join(draw.choices("abcdefghijklmno", k=6)) for _ in range(8)) for _ in range(400)]
     almost = weft("data", put("almost.tsv", "".join(f"{line}\t{line.capitalize()}.\n" for line in lines)))
     assert "of a target is in its source (corrected for chance): few characters change; with a --budget" in almost.out
+
+
+# what people saw from outside ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
+def test_help_shows_no_python_types(weft: Weft, command: tuple[str, ...]) -> None:
+    assert not re.search(r"<(bool|str|path|list|int|float)\b", weft(*command, "--help").out)
+
+
+def test_the_shell_completes_commands() -> None:
+    script = "import sys; sys.argv[0] = 'weft'; from weft.cli.main import app; app()"
+    words = {"_WEFT_COMPLETE": "complete_bash", "COMP_WORDS": "weft tr", "COMP_CWORD": "1"}
+    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, **words}, capture_output=True, text=True)
+    assert done.stdout.split() == ["train"], done.stderr
+    assert done.returncode == 0
+
+
+def test_a_single_row_is_counted_in_the_singular(weft: Weft) -> None:
+    assert weft("data", put("a.tsv", "ab\tba\n")).lines[0] == "1 good row, 0 bad rows, 0 blank lines"
+
+
+def test_settings_that_are_piped_fit_a_hundred_columns(weft: Weft, tiny_run: Run) -> None:
+    for done in (weft("config", "show"), weft("config", "show", tiny_run.path)):
+        assert max(len(line) for line in done.lines) <= 100
+
+
+def test_an_unknown_setting_is_refused_before_data_are_read(weft: Weft) -> None:
+    refused(weft("train", "no-such-file.tsv", "--set", "decoder.cel=gru"), "decoder.cel", "did you mean 'cell'?")
+
+
+def test_a_signal_that_stopped_an_earlier_command_is_forgotten(
+    weft: Weft, tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note_signal(signal.SIGTERM)
+    test_ctrl_c_is_not_an_error_and_ends_with_130(weft, tiny_run, monkeypatch)

@@ -17,8 +17,9 @@ from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.delimiters import delimiter_of
 from weft.data.headers import CERTAIN, DOUBTFUL, SAMPLE_ROWS, evidence
+from weft.data.inputs import read_inputs
 from weft.data.names import paired
-from weft.data.pairs import Columns, ReadReport, read_inputs, read_pairs
+from weft.data.pairs import Columns, ReadReport, read_pairs
 
 SHARED = Path(os.environ.get("WEFT_DATA", "/nowhere"))
 WORDS = ["cat", "dog", "bird", "fish", "horse", "cow", "duck", "goose", "hen", "pig"]

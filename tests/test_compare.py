@@ -447,7 +447,7 @@ def test_a_metric_per_symbol_is_refused_where_the_symbols_vary(
         done,
         f"train.select={metric} is measured per token, but the tokens would differ between the runs",
         f"--vary {vary.split('=')[0]}\n",
-        "--set train.select=exact, cer, token_error_rate, bleu or chrf",
+        "--set train.select=exact, cer, token_error_rate, bleu, chrf, rouge1, rouge2 or rougeL",
     )
     assert not Path("out").exists()
 

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from variants import CTC, LABELS, NUMBERS, STEPPING, fits, layer, transformer
+from variants import ANSWERS, CTC, LABELS, NOTES, NUMBERS, RESTORED, STEPPING, TOWERS, fits, layer, transformer
 from weft.core.errors import UserError
 from weft.core.kinds import Batch, Column
 from weft.core.pair import END, PAD, START
@@ -135,7 +135,7 @@ def test_the_names_in_the_settings_are_those_of_the_tables(names: tuple[str, ...
 
 
 def test_every_line_of_every_table_is_in_some_variant() -> None:
-    trees = {**VARIANTS, **LABELS, **NUMBERS}.values()
+    trees = {**VARIANTS, **LABELS, **NUMBERS, **NOTES, **ANSWERS, **RESTORED, **TOWERS}.values()
     seen = {(key, value) for tree in trees for key, value in flatten(compose(("flag", tree)).spec.model_dump())}
     wanted = [("encoder.cell", c) for c in CELLS] + [("decoder.cell", c) for c in CELLS]
     wanted += [("decoder.attention.score", s) for s in ("none", *SCORES)]
@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     ),
     "context before the step": (
         layer(decoder__attention={"join": "context", "query": "before"}),
-        "the output would not depend on it",
+        "the next output could not depend on that symbol",
     ),
     "context by argmax": (
         layer(decoder__attention={"join": "context", "weigh": "nearest"}),
@@ -232,10 +232,25 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     "labels and augmented pairs": ({"task": "classify", "data": {"augmented": 5}}, "data.augmented=5 needs text"),
     "numbers by cross-entropy": (
         layer(target__kind="numbers", objective__kind="cross-entropy"),
-        "numbers are learned by squared, gaussian, mixture",
+        "a target of numbers needs objective.kind=squared or distance or gaussian or mixture",
+    ),
+    "notes by squared error": (
+        layer(target__kind="notes", objective__kind="squared"),
+        "a target of numbers needs objective.kind=squared or distance or gaussian or mixture",
+    ),
+    "notes as tokens": (
+        layer(target__kind="notes", head__kind="tokens"),
+        "a target of notes needs",
+    ),
+    "notes from the end": (layer(target__kind="notes", decoder__reverse=True), "decoder.reverse=true cannot"),
+    "a copy of notes": (layer(source__kind="notes", head__kind="copy"), "head.kind=copy needs a source that"),
+    "notes by bleu": (layer(target__kind="notes", train__select="bleu"), "train.select=bleu is not measured"),
+    "as long as a text": (
+        layer(target__kind="notes", source__kind="text", numbers__stop="source"),
+        "numbers.stop=source needs a source of steps",
     ),
     "numbers as tokens": (layer(target__kind="numbers", head__kind="tokens"), "head.kind=tokens and objective.kind"),
-    "text by squared error": (layer(target__kind="text", objective__kind="squared"), "numbers are learned by"),
+    "text by squared error": (layer(target__kind="text", objective__kind="squared"), "a target of numbers needs"),
     "text by a head of numbers": (
         layer(target__kind="text", head__kind="numbers", objective__kind="squared"),
         "are not",
@@ -263,13 +278,19 @@ REFUSED: dict[str, tuple[Layer, str]] = {
         layer(target__kind="numbers", data={"tag": 3, "tag_at": "decoder"}),
         "data.tag_at=decoder cannot",
     ),
-    "a copy of numbers": (layer(source__kind="numbers", head__kind="copy"), "head.kind=copy is about the tokens"),
+    "a copy of numbers": (
+        layer(source__kind="numbers", head__kind="copy"),
+        "head.kind=copy needs a source that",
+    ),
     "unseen numbers": (
         layer(source__kind="numbers", data__unseen="nearest"),
-        "data.unseen=nearest is about the tokens",
+        "data.unseen=nearest needs a source that",
     ),
-    "a tag beside numbers": (layer(source__kind="numbers", data__tag=3), "data.tag=3 is about the tokens"),
-    "features beside numbers": (layer(source__kind="numbers", data__features=3), "data.features=3 is about the tokens"),
+    "a tag beside numbers": (layer(source__kind="numbers", data__tag=3), "data.tag=3 needs a source that"),
+    "features beside numbers": (
+        layer(source__kind="numbers", data__features=3),
+        "data.features=3 needs a source that",
+    ),
     "numbers and a shared table": (layer(source__kind="numbers", embed__shared=True), "embed.shared=true needs text"),
     "numbers by exact": (layer(target__kind="numbers", train__select="exact"), "train.select=exact is not measured"),
     "text by mse": (layer(target__kind="text", train__select="mse"), "train.select=mse is not measured"),
@@ -278,19 +299,34 @@ REFUSED: dict[str, tuple[Layer, str]] = {
         layer(data__context=3, context={"kind": "text", "use": "step"}),
         "context.use=step reads numbers",
     ),
-    "a context of ctc": ({"head": {"kind": "ctc"}, "data": {"context": 3}}, "no decoder reads the context"),
-    "a context of tags": ({"task": "classify-tokens", "data": {"context": 3}}, "no decoder reads the context"),
+    "a context of ctc": ({"head": {"kind": "ctc"}, "data": {"context": 3}}, "has no decoder to read the context"),
+    "a context of tags": ({"task": "classify-tokens", "data": {"context": 3}}, "has no decoder to read the context"),
     "a label of steps": (
         {"task": "classify", "data": {"context": 3}, "context": {"use": "step"}},
-        "no decoder reads the context",
+        "has no decoder to read the context",
     ),
     "a context that nothing attends to": (
         layer(decoder__attention__score="none", data__context=3, context__use="attend"),
         "attends to nothing",
     ),
-    "a context that is not copied": (
-        layer(head__kind="copy", data__context=3, context__use="attend"),
-        "head.kind=copy attends to the source",
+    "a question that is only attended to": (
+        {"task": "answer", "context": {"use": "attend"}},
+        "context.use=attend with task=answer",
+    ),
+    "answers in parts of letters": (
+        {"task": "answer", "source": {"tokens": "parts"}},
+        "the position of a token in its document is not known",
+    ),
+    "windows with gaps": ({"task": "answer", "answer": {"stride": 600}}, "words between the windows"),
+    "windows without answers": (layer(answer={"window": 100}), "answer has no effect without task=answer"),
+    "spans without the task": (layer(head__kind="span"), "spans are selected by task=answer"),
+    "joint distances": (
+        {"task": "answer", "context": {"use": "joint"}, "encoder": transformer(), "embed": {"positions": "rotary"}},
+        "would depend on padding",
+    ),
+    "a shared context of text": (
+        layer(data__context=3, context={"kind": "text", "use": "attend", "shared": True}),
+        "context.shared=true is for",
     ),
     "tag at the decoder without a tag": (layer(data__tag_at="decoder"), "data.tag_at=decoder needs a tag"),
 }

@@ -233,9 +233,9 @@ class Talker:
     symbols: int = 8
     spread: float = 1.5
 
-    def frames(self, source: Column) -> Tensor:
+    def frames(self, source: Column) -> tuple[Tensor, Tensor]:
         rows = [[self.frame(place, symbol) for place, symbol in enumerate(line)] for line in source.values.tolist()]
-        return torch.stack([torch.stack(row) for row in rows])
+        return torch.stack([torch.stack(row) for row in rows]), source.mask
 
     def frame(self, place: int, symbol: int) -> Tensor:
         logits = np.random.default_rng((place, symbol)).normal(scale=self.spread, size=self.symbols)
@@ -379,7 +379,7 @@ def test_repeats_and_alignable_equal_loops(tmp_path: Path, monkeypatch: pytest.M
     rows = [(made.encode(p.source), made.encode(p.target)) for p in pairs]
     assert corpus._target.repeats().tolist() == [sum(a == b for a, b in pairwise(t)) for _, t in rows]
     wanted = [fits(source, target) for source, target in rows]
-    assert corpus.alignable.tolist() == wanted
+    assert corpus.alignable().tolist() == wanted
     assert {True, False} == set(wanted)
     source, target = corpus.lengths(aligned=True)
     assert source.tolist() == corpus.source_lengths.tolist()

@@ -12,7 +12,8 @@ import pytest
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.files import fingerprint, new_digest
-from weft.data.pairs import Columns, ReadReport, read_inputs, read_pairs, read_rows
+from weft.data.inputs import read_inputs
+from weft.data.pairs import Columns, ReadReport, read_pairs, read_rows
 
 ENCODINGS = {
     "UTF-16": ("utf-16-le", codecs.BOM_UTF16_LE),

@@ -18,7 +18,7 @@ from weft.score.metrics import table_of
 from weft.search.ctc import scored
 
 ROWS = [("abcd", "dcba", "x"), ("hgf", "fgh", "y"), ("abcd", "wrong", "x"), ("dd", "d\\d", "")]
-PER_LINE = ["exact", "cer", "token_error_rate", "chrf"]
+PER_LINE = ["exact", "cer", "token_error_rate", "chrf", "rouge1", "rouge2", "rougeL"]
 
 
 def table(path: Path, rows: list[tuple[str, str, str]] = ROWS) -> Path:

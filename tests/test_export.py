@@ -287,3 +287,10 @@ def test_an_output_matrix_of_its_own_is_exported(tmp_path: Path) -> None:
     engine = Translator(exporting.export(made, tmp_path, tmp_path / "out"), made)
     found = made.predict(lines(), made.plan(Search(kind="greedy")), engine=engine)
     assert [one.text for one in found] == [one.text for one in by_torch]
+
+
+@pytest.mark.parametrize("name", ["source", "target", "shared"])
+def test_a_vocabulary_of_other_tokens_is_noticed(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}_vocabulary.json").write_text('["b", "a"]', encoding="utf-8")
+    with pytest.raises(manifest.Damaged, match=f"{name}_vocabulary.json does not hold the tokens of this run"):
+        engines._check_vocabularies(tmp_path, ["a", "b"], ["a", "b"])

@@ -52,6 +52,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "one number": {**SMALL, "decoder.attention.score": "rbf", "decoder.attention.weigh": "kernel"},
     "copy": {**SMALL, "head.kind": "copy", "decoder.cell": "gru", "decoder.attention.join": "gate"},
     "ctc": {**CTC, "head.kind": "ctc"},
+    "ctc beside attention": {**SMALL, "objective.ctc_share": 0.3},
 }
 
 

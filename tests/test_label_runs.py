@@ -248,12 +248,14 @@ def test_targets_that_are_no_labels_are_refused(tmp_path: Path) -> None:
     assert error.where.endswith("long.tsv:62")
 
 
-def test_a_run_of_labels_does_not_start_from_a_run_of_text_or_the_other_way(
+def test_a_run_of_labels_starts_from_a_run_of_text_and_the_other_way(
     run: Run, tiny_run: Run, tiny_pairs: Path, tmp_path: Path
 ) -> None:
-    assert "--task classify, and the run that" in refusal(tmp_path / "a.tsv", rows(60), init=tiny_run.path).what
-    with pytest.raises(UserError, match="names classify: their models differ"):
-        train(tiny_pairs, out=tmp_path / "text", steps=2, init=run.path, reporter=Quiet())
+    labels = write(tmp_path / "labels.tsv", rows(60))
+    first = train(labels, task="classify", out=tmp_path / "labels", steps=2, init=tiny_run.path, reporter=Quiet())
+    assert first.spec.encoder == tiny_run.spec.encoder
+    second = train(tiny_pairs, out=tmp_path / "text", steps=2, init=run.path, reporter=Quiet())
+    assert second.spec.encoder == run.spec.encoder
 
 
 def test_rare_and_unknown_labels_are_noted_and_nothing_is_lost(tmp_path: Path, weft: Weft) -> None:

@@ -19,7 +19,8 @@ from weft.cli.common import column
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data import files
-from weft.data.pairs import Columns, ReadReport, fingerprint, read_inputs, read_pairs, spool_stdin
+from weft.data.inputs import read_inputs
+from weft.data.pairs import Columns, ReadReport, fingerprint, read_pairs, spool_stdin
 
 PAIRS = [
     Pair("cat", "K AE T"),
@@ -710,7 +711,7 @@ def test_plain_inputs_give_one_pair_a_line_also_for_empty_ones() -> None:
 
 def test_inputs_from_stdin_stream_line_by_line() -> None:
     code = (
-        "import sys; from weft.data.pairs import *\n"
+        "import sys; from weft.data.columns import Columns; from weft.data.inputs import read_inputs\n"
         "for pair in read_inputs('-', Columns()): sys.stdout.write(pair.source + '\\n'); sys.stdout.flush()"
     )
     child = subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True)

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from weft.compare.rank import EXPLANATION
 from weft.core.errors import UserError
 from weft.core.pair import Pair
-from weft.recipes import lookup, makers
+from weft.recipes import field, lookup, makers, vanishing
 from weft.recipes.book import RECIPES
 from weft.recipes.makers import distinct, key
 from weft.recipes.run import OTHER_SETTINGS, find, run
@@ -21,7 +22,14 @@ from weft.recipes.study import Options, generated
 from weft.settings import compose
 
 ROOT = Path(__file__).parents[1]
-NEEDS = {"exposure": "g2p_sigmorphon2020", "bottleneck": "tatoeba_en_fr"}
+NEEDS = {
+    "exposure": "g2p_sigmorphon2020",
+    "chorales": "pianoroll",
+    "bottleneck": "tatoeba_en_fr",
+    "pedestrians": "eth_ucy",
+    "storms": "hurdat2",
+    "sentiment": "classification",
+}
 
 
 DRAWN = ("lookup", "copy")  # one that draws itself, one that is drawn by `compare`
@@ -131,6 +139,26 @@ def test_the_gradients_of_each_lookup_are_those_of_theory() -> None:
 # --- every recipe
 
 
+@pytest.mark.parametrize(("heads", "layers"), [(1, 4), (2, 3), (4, 2)])
+def test_fields_are_full_where_paths_never_meet_and_narrow_among_neighbours(heads: int, layers: int) -> None:
+    assert set(field.counts(field.apart(layers, heads, 200))) == {(heads + 1) ** layers}
+    assert set(field.counts(field.nearby(layers, heads, 200))) == {heads * layers + 1}
+    assert max(field.counts(field.at_random(layers, heads, 200, seed=1))) <= (heads + 1) ** layers
+
+
+@pytest.mark.parametrize("bias", [0.0, 2.0])
+def test_an_untrained_lstm_forgets_as_its_bias_says(bias: float) -> None:
+    cells = [vanishing.new_cell("lstm", bias, seed) for seed in (1, 2, 3)]
+    reaches = [vanishing.reach(cell, torch.randn(1, 21, vanishing.INPUTS)) for cell in cells]
+    assert vanishing.follows(reaches, bias)
+    assert not vanishing.follows(reaches, 1.0)
+
+
+def test_gradients_of_an_elman_network_fall_by_its_spectral_radius() -> None:
+    rate, radius = vanishing.elman_decay(0.9, seed=1)
+    assert rate == pytest.approx(radius, abs=0.005)
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_variant_of_a_recipe_is_a_possible_model(name: str) -> None:
     for study in RECIPES[name].studies:
@@ -188,7 +216,7 @@ def shortened(data: Any) -> Any:
         cut = {}
         for name, path in paths.items():
             lines = Path(path).read_text(encoding="utf-8").splitlines(keepends=True)
-            cut[name] = folder / f"{name.replace(' ', '-')}.tsv"
+            cut[name] = folder / f"{name.replace(' ', '-')}{Path(path).suffix or '.tsv'}"
             cut[name].write_text("".join(lines[: 300 if name == "train" else 12]), encoding="utf-8")
         return Files(str(cut["train"]), str(cut["valid"]), {name: str(cut[name]) for name in files.tests})
 

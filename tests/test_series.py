@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Independent, MixtureSameFamily, Normal
 
 from variants import NUMBERS, layer, transformer
-from weft.core.densities import Mixture, Point
+from weft.core.densities import Mixture, Point, Track
 from weft.core.kinds import Batch, Column
 from weft.core.noise import Noise
 from weft.core.shapes import Nothing, Symbols, Vectors
@@ -107,6 +107,33 @@ def test_squared_error_is_half_the_squared_distance() -> None:
     same(Point(centre).nll(wanted), torch.tensor([[2.0, 12.5]]))
     assert torch.equal(Point(centre).best(), centre)
     assert torch.equal(Point(centre).draw(noise(1)), centre)  # it has no spread
+
+
+def test_the_distance_of_steps_is_that_of_the_positions_that_they_add_up_to() -> None:
+    wanted = Column.of_vectors([np.array([[1.0, 2.0], [0.0, 0.0]])])
+    centre = torch.tensor([[[1.0, 0.0], [3.0, 6.0]]])
+    same(Track(centre).nll(wanted), torch.tensor([[2.0, 45**0.5]]))
+    same(Track(centre, steps=True).nll(wanted), torch.tensor([[2.0, 5.0]]))  # at the end (4, 6) instead of (1, 2)
+    both = Track(centre, steps=True).mean([Track(centre + 2, steps=True)])
+    assert isinstance(both, Track)
+    assert both.steps
+    same(both.best(), centre + 1)
+
+
+def test_the_gradient_of_a_distance_of_nothing_is_finite() -> None:
+    centre = torch.zeros(1, 2, 2, requires_grad=True)
+    Track(centre, steps=True).nll(Column.of_vectors([np.zeros((2, 2))])).sum().backward()
+    assert centre.grad is not None
+    assert bool(centre.grad.isfinite().all())
+
+
+def test_a_decoder_that_reads_no_numbers_predicts_the_same_whatever_they_are() -> None:
+    name = next(name for name in NUMBERS if name.startswith("distance"))
+    torch.manual_seed(1)
+    model = assemble(compose(("flag", NUMBERS[name])).spec, Vectors(READ), Vectors(WRITTEN)).eval()
+    batch = batch_of("alone")
+    other = replace(batch, given=Column(batch.given.values + 1.0, batch.given.mask))
+    assert torch.equal(model(batch).best(), model(other).best())
 
 
 def test_a_mixture_gives_the_mean_of_its_heaviest_component() -> None:
@@ -211,7 +238,7 @@ def test_selected_rows_go_on_as_they_would_have(name: str) -> None:
 @each
 def test_a_step_sees_what_came_before_and_nothing_later(name: str) -> None:
     model, batch = built(name), batch_of(name, [0])
-    changes = {"given": batch.given}
+    changes = {} if name.startswith("distance") else {"given": batch.given}  # distance: it reads nothing
     if "step" in name and batch.context is not None:
         changes["context"] = batch.context
     with torch.inference_mode():

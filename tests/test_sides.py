@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import wave
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from commands import Weft
 from weft.core.errors import UserError
@@ -15,11 +17,14 @@ from weft.core.shapes import Symbols, Vectors
 from weft.data.blocks import blocks_of
 from weft.data.cells import Kinds
 from weft.data.formats import Fault, ReadReport
-from weft.data.pairs import read_inputs, read_pairs
+from weft.data.inputs import read_inputs
+from weft.data.pairs import read_pairs
 from weft.data.prepare import Prepared
 from weft.data.scan import Files
 from weft.data.sides.label import Label, TokenLabels
-from weft.data.sides.numbers import Numbers, NumbersCollector, interpolated, learned, parse, written
+from weft.data.sides.number_cells import interpolated, parse
+from weft.data.sides.number_survey import NumbersCollector
+from weft.data.sides.numbers import Numbers, learned, written
 from weft.data.sides.table import KINDS, recognised, side_from_json
 from weft.score.metrics import table_of
 
@@ -46,7 +51,7 @@ def test_a_list_of_numbers_is_read_as_steps_of_features(cell: str, values: list[
 
 @pytest.mark.parametrize(("cell", "what"), [
     ("[1, \"two\"]", "item 2 holds 'two', which is not a number"),
-    ("[[1, 2], [3]]", "item 2 has 1 numbers, item 1 has 2"),
+    ("[[1, 2], [3]]", "item 2 has 1 number, item 1 has 2"),
     ("[[1, 2], 3]", "item 2 has a single number, item 1 has 2"),
     ("[]", "the list is empty"),
     ("[1, NaN]", "the list holds NaN or an infinite number"),
@@ -93,7 +98,7 @@ def test_text_that_is_a_list_of_numbers_in_one_row_is_a_bad_row(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("second", "what"), [
-    ({"source": [[1, 2]], "target": [3]}, "the source has 2 numbers per step, but those of the rows before have 1"),
+    ({"source": [[1, 2]], "target": [3]}, "the source has 2 numbers per step, but in earlier rows it has 1"),
     ({"source": [1, None], "target": [3]}, "the source has a missing value (null)"),
     ({"source": [1], "target": [3, None]}, "the target has a missing value (null)"),
     ({"source": [1], "target": ["x", 2]}, "is a list, but not of texts"),
@@ -116,7 +121,7 @@ def test_a_list_with_a_word_in_it_is_a_bad_row_of_a_column_of_numbers(tmp_path: 
 def test_every_word_has_to_have_a_label(tmp_path: Path) -> None:
     path = tmp_path / "tags.tsv"
     path.write_text("a b\tX Y\na b c\tX Y\n", encoding="utf-8")
-    with pytest.raises(UserError, match="the source has 3 words and the target 2 labels"):
+    with pytest.raises(UserError, match="the source has 3 words, but the target has 2 labels"):
         list(read_pairs([str(path)], kinds=Kinds("text", "labels")))
 
 
@@ -125,7 +130,7 @@ def test_a_context_that_is_read_by_step_is_not_shorter_than_its_target(tmp_path:
 
     path = table(tmp_path, [{"source": [1], "target": [2, 3], "beside": [0]}])
     columns = Columns("source", "target", context="beside")
-    with pytest.raises(UserError, match="the context has 1 steps and the target 2"):
+    with pytest.raises(UserError, match="the context has 1 step, but the target has 2"):
         list(read_pairs([path], columns, kinds=Kinds("numbers", "numbers", "numbers", in_step=True)))
     assert next(read_pairs([path], columns, kinds=ANY)).context == "[0]"
 
@@ -231,9 +236,26 @@ def test_numbers_are_written_with_six_digits() -> None:
     assert written(np.array([[1.0, 2.0]])) == "[[1.0, 2.0]]"
 
 
+def tone(folder: Path) -> str:
+    path = folder / "tone.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(b"\x01\x02" * 4000)
+    return str(path)
+
+
+def picture(folder: Path) -> str:
+    Image.new("L", (20, 10)).save(folder / "grey.png")
+    return str(folder / "grey.png")
+
+
+FILES = {"audio": tone, "image": picture}  # kinds whose cells name files
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_survey_of_every_kind_can_be_described_and_kept(kind: str, tmp_path: Path) -> None:
-    cell = {"numbers": "[1, 2]", "labels": "N V"}.get(kind, "two words")
+    cell = {"numbers": "[1, 2]", "notes": "[[60], []]", "labels": "N V"}.get(kind, "two words")
+    cell = FILES[kind](tmp_path) if kind in FILES else cell
     collector = KINDS[kind]().collector()
     for block in blocks_of([Pair("a b", cell)] * 2):
         collector.add(block, "target")
@@ -313,8 +335,8 @@ def test_a_prediction_of_numbers_does_not_depend_on_its_batch(tracks: Path, tmp_
 @pytest.mark.parametrize(("flags", "what"), [
     (["--nbest", "2", "--format", "tsv"], "the output of this run is the mean of the predicted numbers"),
     (["--prefix", "a"], "outputs of this run are numbers, which have no prefix"),
-    (["--beam", "4"], "numbers are predicted step by step, and a beam is for tokens"),
-    (["--sample"], "this run predicts only the mean of the numbers (objective.kind=squared)"),
+    (["--beam", "4"], "beam search needs tokens, but this run predicts numbers"),
+    (["--sample"], "this run predicts only the mean of the numbers (objective.kind=distance)"),
 ])  # fmt: skip
 def test_what_numbers_have_not_is_refused(
     weft: Weft, tracks: Path, tmp_path: Path, flags: list[str], what: str

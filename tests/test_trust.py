@@ -224,7 +224,7 @@ def test_a_damaged_cache_is_made_again_and_told_in_one_line(tiny_pairs: Path, tm
     flip(next(tmp_path.rglob(name)))
     if name == "pairs.spool":  # which is read only where something must be made of it
         shutil.rmtree(next(tmp_path.rglob("corpus-*")))
-    with pytest.warns(UserWarning, match="the cache is damaged and is made again") as notes:
+    with pytest.warns(UserWarning, match="the cache is damaged and will be rebuilt") as notes:
         assert encoded(tiny_pairs, tmp_path) == first
     assert len(notes) == 1
 
@@ -253,6 +253,27 @@ def test_best_may_lead_to_a_checkpoint_and_nowhere_else(weft: Weft, copied: Path
     (copied / "best").unlink()
     (copied / "best").symlink_to("../outside")
     refused(weft("predict", copied, stdin="abc\n"), "this folder holds a link", "best")
+
+
+def test_what_training_renames_or_removes_while_a_folder_is_checked_is_no_fault(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (copied / ".last.part").symlink_to("checkpoints/step-000001")
+    (copied / "checkpoints" / "step-000000").mkdir()
+    readlink, scandir = os.readlink, os.scandir
+
+    def renamed(path: str) -> str:
+        (copied / ".last.part").unlink(missing_ok=True)
+        return readlink(path)
+
+    def removed(path: str | Path) -> object:
+        if str(path).endswith("step-000000"):
+            shutil.rmtree(path)
+        return scandir(path)
+
+    monkeypatch.setattr(files.os, "readlink", renamed)
+    monkeypatch.setattr(files.os, "scandir", removed)
+    files.check_plain(copied)
 
 
 def test_a_pipe_in_a_run_folder_is_refused(weft: Weft, copied: Path) -> None:
@@ -350,7 +371,7 @@ def test_a_run_that_names_a_device_as_its_data_is_refused(weft: Weft, copied: Pa
     spec["data"]["pairs"] = ["/dev/zero"]
     (copied / "spec.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
     accept(RunFolder(copied))
-    refused(weft("train", "--out", copied, "--resume"), "the run names /dev/zero as its data, which is not a file")
+    refused(weft("train", "--out", copied, "--resume"), "the run was trained on /dev/zero, which is not a regular file")
 
 
 def test_hostile_folders_are_refused_or_harmless(tiny_run: Run, tiny_pairs: Path, tmp_path: Path) -> None:

@@ -273,14 +273,39 @@ NUMBERS: dict[str, Layer] = {
         "target": {"kind": "numbers"},
         "context": {} if context == "alone" else {"kind": "numbers", "use": context},
         "objective": {"kind": objective, **({"components": 3} if objective == "mixture" else {})},
-        "numbers": {"stop": "learned" if objective == "gaussian" else "fixed"},
+        "numbers": {"stop": "learned" if objective == "gaussian" else "fixed", "differences": objective == "distance"},
+        "feeding": {"kind": "none" if objective == "distance" else "teacher"},
         "encoder": ENCODERS[encoder],
         "decoder": DECODERS[decoder],
     }
     for (objective, context), (encoder, decoder) in product(
-        [("squared", "step"), ("gaussian", "attend"), ("mixture", "alone"), ("squared", "alone"), ("mixture", "step")],
+        [
+            ("squared", "step"),
+            ("gaussian", "attend"),
+            ("mixture", "alone"),
+            ("squared", "alone"),
+            ("mixture", "step"),
+            ("distance", "alone"),
+        ],
         [("recurrent", "variational"), ("transformer", "transformer"), ("none", "recurrent")],
     )
+}
+NOTES: dict[str, Layer] = {
+    f"notes-{encoder}-to-{decoder}-{context}": {
+        **SIMPLE,
+        "data": {"context": None if context == "alone" else 3},
+        "source": {"kind": "notes"},
+        "target": {"kind": "notes"},
+        "context": {} if context == "alone" else {"kind": "notes", "use": context},
+        "numbers": {"stop": "learned" if context == "attend" else "fixed"},
+        "encoder": ENCODERS[encoder],
+        "decoder": DECODERS[decoder],
+    }
+    for encoder, decoder, context in [
+        ("recurrent", "variational", "alone"),
+        ("transformer", "transformer", "attend"),
+        ("none", "recurrent", "step"),
+    ]
 }
 LABELS: dict[str, Layer] = {
     **{
@@ -288,4 +313,42 @@ LABELS: dict[str, Layer] = {
         for (encoder, part), pool in product(ENCODERS.items(), POOLS)
     },
     **{f"tag-{encoder}": {**SIMPLE, "task": "classify-tokens", "encoder": part} for encoder, part in ENCODERS.items()},
+}
+ANSWERS: dict[str, Layer] = {
+    f"answer-{encoder}-{use}": {**SIMPLE, "task": "answer", "encoder": part, "context": {"use": use}}
+    for (encoder, part), use in product(ENCODERS.items(), ("flow", "joint"))
+}
+RESTORED: dict[str, Layer] = {
+    **{
+        f"masked-{encoder}-{'tied' if tied else 'untied'}": {
+            **SIMPLE,
+            "task": "masked-lm",
+            "encoder": part,
+            "head": {"tied": tied},
+        }
+        for (encoder, part), tied in product(ENCODERS.items(), (True, False))
+        if encoder != "none"
+    },
+    **{
+        f"denoise-{encoder}-to-{decoder}-{head}": {
+            **SIMPLE,
+            "task": "denoise",
+            "encoder": ENCODERS[encoder],
+            "decoder": DECODERS[decoder],
+            "head": {"kind": head},
+        }
+        for encoder, decoder, head in [
+            ("recurrent", "variational", "tokens"),
+            ("transformer", "transformer", "copy"),
+            ("transformer", "recurrent", "tokens"),
+        ]
+    },
+}
+TOWERS: dict[str, Layer] = {
+    f"retrieve-{encoder}-{pool}-{'shared' if shared else 'own'}": {
+        **{**SIMPLE, "task": "retrieve", "encoder": part, "pool": {"kind": pool}, "retrieve": {"shared": shared}}
+    }
+    for ((encoder, part), pool), shared in zip(
+        product([*ENCODERS.items(), ("none", {"kind": "none", "width": 16})], POOLS), [True, False] * 20
+    )
 }

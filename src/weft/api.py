@@ -10,24 +10,35 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.core.errors import UserError
+from weft.core.errors import UserError, did_you_mean
 from weft.core.pair import Pair
 from weft.core.reporting import Reporter
+from weft.data.cells import InputChecks
+from weft.data.formats import ReadReport
 from weft.data.pairs import Columns, read_pairs
+from weft.data.pictures.given import keep_picture
 from weft.data.prepare import keep_given
+from weft.data.sides.document import body
+from weft.data.sound.given import keep_sound
 from weft.data.text.tokens import Tokeniser
 from weft.learn.budget import read_seconds
+from weft.look.inspect.limits import MOST_TRAINING_LINES
+from weft.look.inspect.report import Report, inspect
+from weft.look.inspect.views import Options
 from weft.predict import engines
 from weft.predict.engines import Detail
 from weft.predict.plans import check_search
 from weft.predict.predictions import Predictions
 from weft.predict.predictor import Predictor
+from weft.predict.retriever import Found, Retriever
 from weft.predict.stream import CHUNK, predict_stream
 from weft.runs.folder import RunFolder
-from weft.runs.job import Job, named_files
+from weft.runs.job import Job, columns_of, named_files
 from weft.runs.log import LogFile
 from weft.runs.report import reporter as speaking_reporter
 from weft.runs.train import run_job
@@ -36,6 +47,11 @@ from weft.score.metrics import table_of
 from weft.settings import Layer, compose, put, read_file, read_overrides
 from weft.spec import Search, Spec
 
+GIVEN: dict[str, Callable[[Any, str], str]] = {  # what keeps values given in memory, by kind
+    "audio": keep_sound,
+    "image": keep_picture,
+}
+USUAL_WEIGHT = 1.0  # of BM25, where a run is not finished
 A_MARK = {"tag": "a tag", "features": "features"}  # in a sentence
 
 
@@ -57,13 +73,30 @@ class Run:
 
     @property
     def columns(self) -> Columns:
-        """The columns of the training files that held source, target, features and tag."""
-        data = self.spec.data
-        return Columns(data.source, data.target, data.features, data.tag, data.context)
+        """The columns of the training files that held source, target, features, tag and context."""
+        return replace(columns_of(self.spec.data), swap=False)
+
+    def input_columns(self, tag: str = "") -> Columns:
+        """Return the columns of what to predict: without a tag if one is given for all lines."""
+        columns = self.columns
+        if tag:
+            self._check_tag(tag)
+            return replace(columns, tag=None, tag_from="column")
+        return replace(columns, tag="tag", tag_from="column") if columns.tag_from == "extension" else columns
+
+    def _check_tag(self, tag: str) -> None:
+        """Refuse a tag for all lines that training never saw."""
+        source = self.predictor.sides.source
+        marks = source.marks if isinstance(source, Tokeniser) else []
+        known = [mark[1:-1] for mark in marks if not mark.startswith("<+")]
+        if not self.spec.data.tagged:
+            raise UserError("this run was trained without tags", f"tag={tag}", "leave the tag out")
+        if tag not in known:
+            raise UserError(f"training never saw the tag {tag!r}", f"tag={tag}", did_you_mean(tag, known))
 
     def predict(
         self,
-        lines: Sequence[str | Pair],
+        lines: Sequence[str | Pair | tuple[Any, int]],
         *,
         search: Mapping[str, Any] | None = None,
         nbest: int = 1,
@@ -73,6 +106,9 @@ class Run:
     ) -> Predictions:
         """Predict for each line, in order; a notebook shows the result as a table.
 
+        A line is a text or a Pair; where the run reads sound, the name of a file or (samples, rate), and where it
+        reads pictures, the name of a file or an array (height, width[, channels]).
+
         `search` overrides settings of the run: `{"kind": "greedy"}`, `{"width": 10}`. Each line gets `nbest` outputs,
         and every output begins with `prefix`. `engine` is torch, ctranslate2 or auto, which uses CTranslate2 if the run
         has a float32 export and CTranslate2 supports the search and the `detail` (it has no scores of single tokens).
@@ -81,7 +117,7 @@ class Run:
             raise UserError(
                 "a single text was given where a list of lines is expected", "lines", "give a list: predict([text])"
             )
-        pairs = [self._input(line, number) for number, line in enumerate(lines, 1)]
+        pairs = [self.as_input(line, number) for number, line in enumerate(lines, 1)]
         chunks = self.predictions(
             pairs, search=search, nbest=nbest, prefix=prefix, engine=engine, detail=detail, chunk=max(1, len(pairs))
         )
@@ -102,35 +138,88 @@ class Run:
         chunk: int = CHUNK,
     ) -> Iterator[Predictions]:
         """Predict a stream of inputs, `chunk` at a time, as `predict` does; the settings are checked immediately."""
+        if self.spec.task == "retrieve":
+            what = "this run finds documents for queries, but no documents to search were given"
+            raise UserError(what, "among", "give a file with one document per line, or a table with a column `text`")
         plan = self.predictor.plan(self.search(search), nbest, prefix)
         translator = engines.choose(engine, self.folder, self.predictor, plan, detail)
         return predict_stream(self.predictor, inputs, plan, translator, chunk)
 
-    def _input(self, line: str | Pair, number: int) -> Pair:
+    @cached_property
+    def retriever(self) -> Retriever:
+        """What finds documents; its weight of BM25 is the setting, or the one that validation found."""
+        if self.spec.task != "retrieve":
+            what = f"this run was trained with task={self.spec.task}, which finds no documents"
+            raise UserError(what, "among", "use a run of --task retrieve, or leave the documents out")
+        weight = self.spec.retrieve.lexical
+        if weight is None:
+            weight = float(LogFile(self.folder.log).final().get("lexical", {}).get("weight", USUAL_WEIGHT))
+        return Retriever(self.predictor, weight)
+
+    def retrieve(self, queries: Sequence[str], among: str | Path | Sequence[str], nbest: int = 10) -> list[list[Found]]:
+        """Return the best documents of each query; `among` is a file, which is indexed once, or a list of texts."""
+        retriever = self.retriever
+        if isinstance(among, str | Path):
+            return list(retriever.search(queries, retriever.index(str(among), ReadReport()), nbest))
+        index = retriever.listed(list(among))
+        return list(retriever.search(queries, index, nbest))
+
+    def evaluate_rankings(self, rankings: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """Return the scores of rankings, and under `alone` those of each part."""
+        table = table_of(self.predictor.sides.scored_as)
+        scores = {name: table.score(each, [["relevant"]] * len(each)) for name, each in rankings.items()}
+        both = scores.pop("both")
+        return {**both, "n": len(rankings["both"]), **({"alone": scores} if scores else {})}
+
+    def _ranked(self, pairs: Sequence[Pair], evaluation: Evaluation) -> Evaluation:
+        """Return an evaluation of rankings by vectors and BM25 together."""
+        first = {text: Pair(pair.source, text) for pair in reversed(pairs) for text in pair.targets}
+        numbers = {text: row for row, text in enumerate(first)}
+        index = self.retriever.listed([body(pair) for pair in first.values()])
+        relevant = [{numbers[text]: 1.0 for text in pair.targets} for pair in pairs]
+        rankings = self.retriever.rankings([pair.source for pair in pairs], relevant, index)
+        scores = self.evaluate_rankings(rankings)
+        return replace(evaluation, metrics={**evaluation.metrics, **scores}, outputs=rankings["both"])
+
+    def as_input(self, line: Any, number: int) -> Pair:
         """Return the line as a pair; it must have the tag and the features that the run was trained with."""
         where = f"line {number} of the list"
+        keep = GIVEN.get(self.predictor.sides.source.kind)
+        if keep is not None and not isinstance(line, str | Pair):
+            line = keep(line, where)
         if not isinstance(line, str | Pair):
             todo = "give texts, or weft.Pair(text, tag=…, features=(…))"
             raise UserError(f"{line!r} is neither a text nor a Pair", where, todo)
         pair = line if isinstance(line, Pair) else Pair(line)
         if isinstance(pair.features, str):
             raise UserError("features were given as a single text", where, "give a tuple: features=('V', 'PST')")
+        data = self.spec.data
         for name in ("tag", "features"):
-            trained_with = self.spec.data.tag if name == "tag" else self.spec.data.features
-            if trained_with is not None and pair.source.strip() and not (pair.tag if name == "tag" else pair.features):
+            trained_with = data.tagged if name == "tag" else data.features is not None
+            if trained_with and pair.source.strip() and not (pair.tag if name == "tag" else pair.features):
                 raise UserError(
                     f"this run was trained with {A_MARK[name]}, but this line has none",
                     where,
                     f"give weft.Pair(…, {name}=…)",
                 )
-        return pair
+        return self._checks(pair, where)
+
+    @cached_property
+    def _checks(self) -> InputChecks:
+        return InputChecks(self.predictor.sides.kinds, self.spec.data.longest)
+
+    def _check_decoding(self, search: Mapping[str, Any] | None) -> None:
+        """Refuse settings of a search where nothing is decoded."""
+        if search and table_of(self.predictor.sides.scored_as).of_likelihood:
+            what = "a language model is scored by the probability of the text, and nothing is decoded"
+            raise UserError(what, f"search.{'width' if 'width' in search else next(iter(search))}", "leave it out")
 
     def _check_marks(self, pairs: Sequence[Pair]) -> None:
         """Refuse pairs without the tag or the features that the run was trained with: it could not do well."""
         data, source = self.spec.data, self.predictor.sides.source
         known = source.marks if isinstance(source, Tokeniser) else []
-        for name, column in (("tag", data.tag), ("features", data.features)):
-            if known and column is not None and not any(pair.tag if name == "tag" else pair.features for pair in pairs):
+        for name, trained_with in (("tag", data.tagged), ("features", data.features is not None)):
+            if known and trained_with and not any(pair.tag if name == "tag" else pair.features for pair in pairs):
                 raise UserError(
                     f"the run {self.path} was trained with {A_MARK[name]}, but none of the pairs has {A_MARK[name]}",
                     name,
@@ -156,40 +245,87 @@ class Run:
     ) -> Evaluation:
         """Predict the sources of the pairs, and return scores that compare the outputs with the targets."""
         if isinstance(pairs, str | Path):
-            longest = self.spec.data.longest
-            columns, kinds = columns or self.columns, self.predictor.sides.kinds
-            pairs = list(read_pairs([str(pairs)], columns, on_bad_line=on_bad_line, longest=longest, kinds=kinds))
+            pairs = self._read(pairs, columns, on_bad_line)
         listed = as_pairs(pairs)
         if not listed:
             raise UserError("there are no pairs to evaluate", "pairs", "give a file, or a list with at least one pair")
+        self._check_decoding(search)
         self._check_marks(listed)
         notes = self.predictor.input_notes()
         notes.see(listed)
         notes.tell()
-        found = self.predictor.evaluate(listed, self.predictor.plan(self.search(search)), tick)
+        evaluation = self.predictor.evaluate(listed, self.predictor.plan(self.search(search)), tick)
+        if self.spec.task == "retrieve":
+            evaluation = self._ranked(listed, evaluation)
         return replace(
-            found, signatures=table_of(self.predictor.sides.target_kind).signatures([pair.targets for pair in listed])
+            evaluation,
+            signatures=table_of(self.predictor.sides.scored_as).signatures([pair.targets for pair in listed]),
         )
+
+    def inspect(
+        self,
+        inputs: str | Pair | Sequence[str | Pair] = (),
+        *,
+        table: str | Path | Sequence[Pair] | None = None,
+        force: str | None = None,
+        views: Sequence[str] | str = (),
+        what_if: Sequence[str] = (),
+        units: Sequence[str] = (),
+        labels: Sequence[float] = (),
+    ) -> Report:
+        """Look inside: what the model did with some inputs, or with a table of pairs; a notebook shows the page.
+
+        `views` are names such as "attention" or ["attention", "errors"]; without them, those that fit are shown.
+        `what_if` are changes such as "input:3=x", `units` names such as "decode.1.c.17", which `cells` and `neighbours`
+        show, `labels` numbers, one for each symbol, that `cells` looks for. The report has `numbers` (what --json
+        writes), `page`, `save(path)` and `save_json(path)`.
+        """
+        given = [inputs] if isinstance(inputs, str | Pair) else inputs
+        pairs = [self.as_input(line, number) for number, line in enumerate(given, 1)]
+        rows = self._read(table) if isinstance(table, str | Path) else as_pairs(table or ())
+        names = [views] if isinstance(views, str) else list(views)
+        options = Options(edits=what_if, units=units, labels=labels)
+        return inspect(
+            self.predictor,
+            self.folder,
+            pairs,
+            table=rows,
+            force=force,
+            views=names,
+            options=options,
+            training=self.training_lines,
+        )
+
+    def training_lines(self, most: int = MOST_TRAINING_LINES) -> list[Pair]:
+        """Return the first lines that the run was trained on; none if its files are not there any more."""
+        files, kinds = self.folder.known_facts().get("pairs", []), self.predictor.sides.kinds
+        try:
+            rows = read_pairs(files, self.columns, on_bad_line="skip", longest=self.spec.data.longest, kinds=kinds)
+            return list(islice(rows, most if files else 0))
+        except UserError:
+            return []
+
+    def _read(
+        self, path: str | Path, columns: Columns | None = None, on_bad_line: Literal["stop", "skip"] = "stop"
+    ) -> list[Pair]:
+        """Return the pairs of a file, with the columns and kinds of the training data."""
+        columns, kinds, longest = columns or self.columns, self.predictor.sides.kinds, self.spec.data.longest
+        return list(read_pairs([str(path)], columns, on_bad_line=on_bad_line, longest=longest, kinds=kinds))
 
     def __repr__(self) -> str:
         return f"<weft run {self.path}: {self._headline()}>"
 
     def _headline(self) -> str:
-        line = _final_line(self.folder)
+        line = LogFile(self.folder.log).final()
         metric = self.spec.train.select
         scored = f"{metric} {line[metric]:.2f} on {line['pairs']:,} validation pairs" if line else "not finished"
         return f"{self.spec.encoder.kind} → {self.spec.decoder.kind}, {scored}"
 
     def _repr_html_(self) -> str:
-        line = _final_line(self.folder)
-        rows = html_rows(line)
+        line = LogFile(self.folder.log).final()
+        rows = html_rows(line, line.get("target", "text"))
         title = f"<b>weft run</b> <code>{html.escape(str(self.path))}</code> {html.escape(self._headline())}"
         return f"{title}<table>{rows}</table>"
-
-
-def _final_line(folder: RunFolder) -> dict[str, Any]:
-    line = LogFile(folder.log).last()
-    return line if line.get("kind") == "final" else {}
 
 
 def load(run: str | Path, *others: str | Path, strict: bool = False) -> Run:
@@ -306,11 +442,11 @@ def _files_or_pairs(given: Any) -> tuple[tuple[str, ...], list[Pair]]:
 
 
 def as_pairs(items: Iterable[Pair | tuple[str, str]]) -> list[Pair]:
-    return [item if isinstance(item, Pair) else _pair(item, place) for place, item in enumerate(items, 1)]
+    return [item if isinstance(item, Pair) else _pair(item, number) for number, item in enumerate(items, 1)]
 
 
-def _pair(item: Any, place: int) -> Pair:
+def _pair(item: Any, number: int) -> Pair:
     if isinstance(item, tuple | list) and len(item) >= 2 and all(isinstance(text, str) for text in item[:2]):
         return Pair(*item)
     todo = "give (source, target) or weft.Pair(…); to read a file, give its name instead of a list"
-    raise UserError(f"{item!r} is not a pair", f"item {place} of the list", todo)
+    raise UserError(f"{item!r} is not a pair", f"item {number} of the list", todo)

@@ -57,4 +57,5 @@ def parse_yaml(text: str) -> Any:
         AttributeError,
         TypeError,
     ) as error:  # of numbers, dates and keys
-        raise yaml.YAMLError(str(error)) from None
+        reason = str(error).partition("; use sys.")[0]  # what a user of the command line cannot use
+        raise yaml.YAMLError(reason) from None

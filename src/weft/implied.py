@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.compatibility_kinds import DENSITIES, TARGETS, metrics_of
+from weft.compatibility.tables import SERIES, TARGETS, metrics_of
+from weft.tasks import TASKS
 
 Layer = dict[str, Any]
-LABELS = {"target.kind": "label", "head.kind": "label", "decoder.kind": "none"}
 IMPLIED: dict[tuple[str, str], dict[str, Any]] = {  # what a setting means for others of its layer
     ("head.kind", "ctc"): {"objective.kind": "ctc", "decoder.kind": "none"},
-    ("task", "classify"): LABELS,
-    ("task", "classify-tokens"): LABELS,
-    **{("objective.kind", density): {"target.kind": "numbers"} for density in DENSITIES},
-    ("target.kind", "numbers"): {"head.kind": "numbers", "objective.kind": DENSITIES[0]},
+    **{("task", name): dict(task.implied) for name, task in TASKS.items() if task.implied},
+    **{("objective.kind", each): {"target.kind": kind} for kind, objectives in SERIES.items() for each in objectives},
+    **{("target.kind", kind): {"head.kind": kind, "objective.kind": each[0]} for kind, each in SERIES.items()},
     ("context.kind", "text"): {"context.use": "attend"},
+    ("context.kind", "audio"): {"context.use": "attend"},
 }
-KEPT = {("objective.kind", kind) for kind in DENSITIES}  # what a layer below may have said already
+DECIDING = ("task", "transduce"), ("target.kind", "auto")  # what decides which metric selects
+KEPT = {("objective.kind", each) for objectives in SERIES.values() for each in objectives}
+"""What a layer below may have said already."""
 
 
 def with_implied(layer: Layer, below: Layer) -> Layer:
@@ -25,8 +27,9 @@ def with_implied(layer: Layer, below: Layer) -> Layer:
     for (cause, value), implied in IMPLIED.items():
         if _value_at(layer, cause) == value:
             layer = _with_defaults(layer, {k: v for k, v in implied.items() if (k, _value_at(below, k)) not in KEPT})
-    task, target = (str(_value_at(layer, key)) for key in ("task", "target.kind"))
-    if (task in TARGETS or target == "numbers") and _value_at(below, "train.select") is None:
+    task, target = (str(_value_at(layer, key) or default) for key, default in DECIDING)
+    fixed = task in TARGETS or TASKS[task].scores if task in TASKS else None
+    if (fixed or target in SERIES) and _value_at(below, "train.select") is None:
         layer = _with_defaults(layer, {"train.select": metrics_of(task, target)[0]})
     return layer
 

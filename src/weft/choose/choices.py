@@ -42,6 +42,12 @@ class Choices:
         return {**self.layer.get(part, {}), **given.get(part, {})}
 
 
+def writes_by_decoder(given: Mapping[str, Any]) -> bool:
+    """Return whether the user asks for a head, a decoder, or CTC beside one."""
+    beside = bool(given.get("objective", {}).get("ctc_share"))
+    return beside or "kind" in given.get("head", {}) or implied_kind("decoder", given) is not None
+
+
 def uses_ctc(given: Mapping[str, Any]) -> bool:
     """Return whether the user asks for CTC, which has no decoder."""
     return bool(given.get("head", {}).get("kind") == "ctc" or implied_kind("decoder", given) == "none")

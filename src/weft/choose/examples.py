@@ -20,6 +20,8 @@ def augment(choices: Choices, survey: Survey, kinds: Sequence[str], given: Mappi
     """Add synthetic pairs where there are too few to learn copying from; return how many."""
     if (count := given.get("data", {}).get("augmented")) is not None:
         return int(count)
+    if given.get("data", {}).get("swap_pairs"):
+        return 0
     copied = most_copied(survey)
     few = FEWEST_PAIRS <= survey.pairs < NUMBERS.enough_pairs
     if list(kinds) != ["characters", "characters"] or copied < NUMBERS.copied or not few:
@@ -43,12 +45,23 @@ def flatten_repeats(choices: Choices, survey: Survey, given: Mapping[str, Any]) 
         choices.set("data.repeat_power", NUMBERS.repeat_power, why)
 
 
+def even_out_tags(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    """Use rows of rare tags more often where some tags, such as languages, have many times the rows of others."""
+    counts = survey.tags.values()
+    if len(counts) < 2 or "tag_temperature" in given.get("data", {}):
+        return
+    if max(counts) >= NUMBERS.uneven_tags * min(counts):
+        most, fewest = (choose(survey.tags, key=survey.tags.__getitem__) for choose in (max, min))
+        why = f"{survey.tags[most]:,} rows have the tag {most}, {survey.tags[fewest]:,} the tag {fewest}"
+        choices.set("data.tag_temperature", NUMBERS.tag_temperature, why)
+
+
 def handle_unseen_characters(choices: Choices, survey: Survey, kinds: Sequence[str], given: Mapping[str, Any]) -> None:
     """Choose what happens to source characters that training never had."""
     if kinds[0] not in SPELLED or "unseen" in given.get("data", {}):
         return
     kept = survey.relation.kept
-    by_character = kinds[0] == kinds[1] == "characters"
+    by_character = kinds[0] == kinds[1] == "characters" and not given.get("data", {}).get("swap_pairs")
     if by_character and kept >= NUMBERS.kept_characters and survey.pairs < NUMBERS.all_characters_seen:
         why = f"{kept:.0%} of rare characters are kept in the target (corrected for chance): unseen ones are copied"
         choices.set("data.unseen", "carried", why)

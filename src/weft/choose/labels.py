@@ -53,6 +53,22 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
         _weigh_labels(choices, labels)
     if survey.kind("source") == "text":
         _read_text(choices, survey, given, time)
+    if survey.kind("context") == survey.kind("source") == "text" and not per_word:
+        _read_question(choices)
+
+
+def _read_question(choices: Choices) -> None:
+    """Choose how a text and a question about it are read: the label depends on where they meet."""
+    choices.replace("source.tokens", "bpe", "source and context are compared: words and punctuation apart")
+    choices.set("source.size", NUMBERS.answer_subwords)
+    choices.set("context.kind", "text")
+    choices.set("context.use", "joint", "read from its end, the source is read by a model that knows the context")
+    choices.set("context.shared", True)
+    choices.replace("pool.kind", "query", "a few states have the answer: they are attended to")
+    choices.replace("train.dropout", NUMBERS.question_dropout, "the label depends on details of source and context")
+    choices.replace("train.max_epochs", NUMBERS.question_epochs)
+    batch = int(choices.layer["train"]["batch_tokens"])
+    choices.replace("train.batch_tokens", max(batch, NUMBERS.transformer_batch))
 
 
 def _weigh_labels(choices: Choices, labels: Mapping[str, int]) -> None:

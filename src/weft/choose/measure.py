@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import torch
 
 from weft.choose.numbers import NUMBERS
 from weft.choose.throughput import BatchShape, Throughput
+from weft.core.batching import batch_of
 from weft.core.kinds import Batch, Column
 from weft.core.machine import Speed
 from weft.core.pair import SPECIALS
@@ -31,6 +33,12 @@ def estimated(speed: Speed) -> Throughput:
         return NUMBERS.matrix_share * _matrix_speed(speed, spec, threads) / (FLOPS_PER_WEIGHT * (read + writing))
 
     return throughput
+
+
+def target_weights(spec: Spec, shape: BatchShape) -> int:
+    """Return how many weights each target token is multiplied with."""
+    with torch.device("meta"):
+        return weights(assemble(spec, shape.shapes.source, shape.shapes.target))[1]
 
 
 def _matrix_speed(speed: Speed, spec: Spec, threads: int) -> float:
@@ -110,6 +118,16 @@ def _random_batch(spec: Spec, shape: BatchShape) -> Batch:
     lengths = _measured_lengths(shape)
     rows_that_fit = NUMBERS.measured_scores // (shape.vocabulary[1] * lengths[1])
     rows = max(1, min(spec.train.batch_tokens // max(shape.lengths), rows_that_fit))
+    if shape.series is not None:
+        drawn = torch.rand(rows, lengths[1], shape.series.width).round()  # numbers or notes, which take as long
+        return Batch.between(Column.of_nothing(rows), Column(drawn, torch.ones(rows, lengths[1], dtype=torch.bool)))
+    if shape.alone:
+        target = torch.randint(len(SPECIALS), shape.vocabulary[1], (rows, lengths[1] - 1)).tolist()
+        return Batch.between(Column.of_nothing(rows), Column.of_ids(target))
+    if shape.hidden:
+        text = torch.randint(len(SPECIALS) + 1, shape.vocabulary[1], (rows, lengths[0] - 1)).numpy()
+        hidden = np.arange(min(lengths[1], lengths[0] - 1))
+        return batch_of(list(text), [np.stack([hidden, row[hidden]], axis=1) for row in text], None, shape.shapes)
     ids = max(len(SPECIALS) + 1, min(shape.vocabulary))  # valid on both sides: one may be read as the other
     source, target = (torch.randint(len(SPECIALS), ids, (rows, length - 1)).tolist() for length in lengths)
     if shape.ended:

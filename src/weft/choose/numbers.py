@@ -15,6 +15,7 @@ GUESS = NOT_MEASURED + "a guess"
 SHORT_RUNS = NOT_MEASURED + "a guess that a few short runs on trec and sst2 agree with"
 BY_HAND = NOT_MEASURED + "worked out by hand for data that are not among our data sets"
 CONVENTION = NOT_MEASURED + "a convention"
+SPOKEN = NOT_MEASURED + "a guess that a few short runs on spoken digits agree with"
 SAFETY = NOT_MEASURED + "a limit that keeps time or memory in bounds"
 
 
@@ -87,6 +88,10 @@ class Numbers:
         60, "largest mean number of characters of sources that are augmented (words, not texts)", SAFETY)
     repeated_rows: float = number(0.3, "share of repeated rows from which frequent sources count less", "Types")
     repeat_power: float = number(0.5, "data.repeat_power: a source with n rows counts n to this power", "Types")
+    uneven_tags: float = number(
+        5.0, "rows of the commonest tag, in multiples of those of the rarest, from which tags are evened out", GUESS)
+    tag_temperature: float = number(
+        5.0, "data.tag_temperature where tags are evened out", NOT_MEASURED + "the value of Arivazhagan 2019")
     kept_characters: float = number(
         0.35, "share of rare characters kept in targets, from which unseen characters are copied",
         "Characters never seen")
@@ -190,6 +195,26 @@ class Numbers:
     labels_per_row: float = number(
         0.5, "number of different labels per row above which a target does not hold labels", BY_HAND)
 
+    # Answers that are selected from documents (answers.py)
+    answer_width: int = number(128, "width of encoder and embeddings of a model that selects answers", GUESS)
+    answer_subwords: int = number(4000, "largest vocabulary of documents and questions", GUESS)
+    answer_dropout: float = number(0.3, "dropout of a model that selects answers", GUESS)
+    answer_epochs: float = number(30.0, "train.max_epochs of a model that selects answers", GUESS)
+    answer_rows: int = number(16, "documents of mean length that fit into every batch", GUESS)
+    document_width: int = number(256, "width of the vectors of queries and documents", GUESS)
+    document_subwords: int = number(12_000, "largest vocabulary of documents where it is learned", GUESS)
+    document_rows: int = number(256, "documents of mean length in a batch, whose others are the wrong ones", GUESS)
+    document_batch: int = number(65_536, "largest train.batch_tokens of queries and documents", SAFETY)
+    document_dropout: float = number(0.3, "share of words that are left out of queries and documents", GUESS)
+    document_rate: float = number(0.001, "learning rate of the embeddings of queries and documents", GUESS)
+    document_epochs: float = number(30.0, "train.max_epochs of queries and documents", GUESS)
+    excerpts: int = number(2, "sentences of each document that are learned as queries", GUESS)
+    excerpt_words: float = number(30.0, "mean words of documents from which on sentences are queries", GUESS)
+    hard_negatives: int = number(1, "wrong documents for each query, by the last checkpoint", GUESS)
+    question_dropout: float = number(0.1, "dropout of a model that predicts a label for a text and a question", GUESS)
+    question_epochs: float = number(100.0, "train.max_epochs of such a model", GUESS)
+    longest_sentence: int = number(80, "words of a sentence that is selected, at most", GUESS)
+
     # Series of numbers (series.py)
     continuing_targets: float = number(
         0.9, "share of targets that go on where their source ends, from which on steps are predicted", BY_HAND)
@@ -199,6 +224,47 @@ class Numbers:
     series_dropout: float = number(0.1, "dropout of a model that predicts numbers", GUESS)
     series_batch: int = number(1024, "steps of a batch of numbers", GUESS)
     series_epochs: float = number(60, "largest number of epochs of a model that predicts numbers", GUESS)
+
+    # Notes (notes.py)
+    note_width: int = number(128, "width of a model that predicts notes", GUESS)
+    note_dropout: float = number(0.3, "dropout of a model that predicts notes", GUESS)
+    note_batch: int = number(1024, "steps of a batch of notes", GUESS)
+    note_epochs: float = number(100, "largest number of epochs of a model that predicts notes", GUESS)
+
+    # Sound (sound.py)
+    sound_width: int = number(128, "width of the encoder of sound", GUESS)
+    sound_layers: int = number(2, "layers of the encoder of sound", GUESS)
+    sound_factor: int = number(4, "audio.factor", SPOKEN)
+    sound_dropout: float = number(0.2, "dropout of a model that reads sound", GUESS)
+    sound_rate: float = number(0.003, "learning rate of a model that reads sound", GUESS)
+    sound_recordings: float = number(9, "recordings of mean length in a batch", SPOKEN)
+    sound_ratio: float = number(0.01, "search.max_ratio of a model that reads sound: tokens per frame", GUESS)
+    enough_sound: float = number(180_000, "seconds of sound up to which recordings are augmented", GUESS)
+    sound_speed: float = number(0.1, "audio.speed of augmentation", GUESS)
+    sound_pitch: float = number(0.1, "audio.pitch of augmentation", GUESS)
+    sound_noise: float = number(0.3, "audio.noise of augmentation", GUESS)
+    sound_time_masks: int = number(2, "audio.time_masks of augmentation", GUESS)
+    sound_frequency_masks: int = number(2, "audio.frequency_masks of augmentation", GUESS)
+
+    # Pictures (pictures.py)
+    line_ratio: float = number(2, "smallest median ratio of width to height of pictures of lines of text", BY_EYE)
+    line_characters: float = number(
+        5, "largest mean number of characters in a line of text, per width in multiples of its height", BY_EYE)
+    line_height: int = number(32, "largest image.height of lines of text", GUESS)
+    smallest_picture: int = number(8, "smallest image.height", SAFETY)
+    picture_pixels: float = number(12_000, "largest number of pixels of a picture that is read as a grid", GUESS)
+    picture_width: int = number(128, "width of a model that reads pictures", GUESS)
+    picture_dropout: float = number(0.2, "dropout of a model that reads pictures", GUESS)
+    picture_rate: float = number(0.002, "learning rate of a model that reads pictures", GUESS)
+    picture_ratio: float = number(0.01, "search.max_ratio of a model that reads pictures: tokens per column", GUESS)
+    judged_layers: int = number(2, "layers of the Transformer that reads a picture and a sentence together", GUESS)
+    judged_rate: float = number(0.001, "learning rate of a model that reads a picture and a sentence together", GUESS)
+    pictures_together: float = number(32, "pictures of mean width in a batch", GUESS)
+    enough_pictures: float = number(100_000, "pictures up to which they are augmented", GUESS)
+    picture_shift: float = number(0.05, "image.shift of augmentation", GUESS)
+    picture_scale: float = number(0.1, "image.scale of augmentation", GUESS)
+    picture_rotate: float = number(4, "image.rotate of augmentation", GUESS)
+    picture_brightness: float = number(0.1, "image.brightness of augmentation", GUESS)
 
     # Time (timing.py, size.py, measure.py)
     default_budget: float = number(600.0, "seconds of training if no budget is given", CONVENTION)
@@ -225,6 +291,30 @@ class Numbers:
     measured_parameters: int = number(
         30_000_000, "number of parameters above which speed is estimated instead of measured", SAFETY)
     measured_scores: int = number(8_000_000, "largest number of scores in a batch that is measured", SAFETY)
+    # Language models (language.py)
+    language_batch: int = number(
+        2048, "smallest train.batch_tokens of a language model", "Language models: what the autopilot chooses")
+    language_window: int = number(
+        64, "train.window of a recurrent language model, whose state is carried over windows",
+        "Language models: what the autopilot chooses")
+    language_rows: int = number(16, "windows of running text in a batch, at least", GUESS)
+    language_rate: float = number(
+        0.007, "learning rate of a recurrent language model of the usual width",
+        "Language models: what the autopilot chooses")
+    language_widths: tuple[int, ...] = number(
+        (128, 192, 256, 384, 512, 768, 1024), "widths to choose from for a recurrent language model", CONVENTION)
+    language_embedding: int = number(128, "largest width of the embeddings of characters, bytes or steps", GUESS)
+    language_width_per_root: float = number(
+        0.6, "largest width of a language model, per square root of the number of tokens", GUESS)
+    language_tokens_per_weight: float = number(
+        2.5, "tokens per weight that must be seen in the time to choose a wider language model",
+        "Language models: what the autopilot chooses")
+    # Texts that are restored from their corruption (pretraining.py)
+    masked_batch: int = number(1024, "smallest train.batch_tokens of masked-lm", GUESS)
+    few_rows: int = number(2000, "rows with labels, or pairs, up to which pretraining is proposed", GUESS)
+    shortest_pretraining: float = number(
+        120, "shortest budget (seconds) of a run for which pretraining is proposed", GUESS)
+    shuffled_symbols: float = number(1.0, "corrupt.shuffled where lines have no words", GUESS)
 # fmt: on
 
 

@@ -1,7 +1,8 @@
-"""Settings for numbers: series that are predicted step by step."""
+"""Settings for numbers and notes: series that are predicted step by step."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,8 +19,9 @@ def choose_series(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     if survey.kind("source") == "numbers":
         choices.set("source.kind", "numbers", "the source column holds lists of numbers")
     _choose_encoding(choices, survey)
-    _choose_context(choices, survey)
-    _choose_length(choices, survey, given)
+    choose_context(choices, survey)
+    _choose_learning(choices, survey, given)
+    choose_length(choices, survey, given)
     choices.set("encoder.kind", "recurrent")
     choices.set("decoder.kind", "recurrent")
     for part in ("encoder", "decoder", "embed"):
@@ -28,11 +30,11 @@ def choose_series(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     choices.set("train.dropout", NUMBERS.series_dropout)
     choices.set("train.batch_tokens", max(NUMBERS.series_batch, 2 * target["longest"]))
     choices.set("train.max_epochs", NUMBERS.series_epochs)
-    _share_time(choices, given, time)
+    share_time(choices, given, time)
     choices.set("train.select", "ade" if target["width"] > 1 or target["longest"] > 1 else "mse")
 
 
-def _share_time(choices: Choices, given: Mapping[str, Any], time: TimeBudget | None) -> None:
+def share_time(choices: Choices, given: Mapping[str, Any], time: TimeBudget | None) -> None:
     """Train a model on each core: a small one gains nothing from a second."""
     if time is None or {"steps", "epochs", "members"} & set(given.get("train", {})):
         return
@@ -50,12 +52,41 @@ def _choose_encoding(choices: Choices, survey: Survey) -> None:
         matters = gain >= NUMBERS.position_gain
         why = f"where a series is explains {gain:.0%} of the error that its steps leave"
         choices.set("numbers.values", matters, why if matters else "")
+        _choose_momentum(choices, target)
     missing = sum(column.get("missing", 0) for column in survey.columns.values())
     if missing:
         choices.set("numbers.missing", "mask", f"{missing:,} numbers are missing: they are filled in, and marked")
 
 
-def _choose_context(choices: Choices, survey: Survey) -> None:
+def _choose_momentum(choices: Choices, target: Mapping[str, Any]) -> None:
+    """Let the last step of a source go on, where that is nearer than a step of 0."""
+    changes, steps = (math.hypot(*target[name]) for name in ("change_scale", "step_scale"))
+    if changes < steps:
+        why = f"steps differ from the last step of their source by {changes / steps:.0%} of their size"
+        choices.set("numbers.momentum", True, why)
+
+
+def _choose_learning(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    """Choose what a model learns of targets that continue their sources: to be near, all steps from the source."""
+    if not choices.layer.get("numbers", {}).get("differences") or "kind" in given.get("objective", {}):
+        return
+    choices.set("objective.kind", "distance", "the distance between paths is what counts")
+    choices.set("feeding.kind", "none", "all steps follow from the source: training is like prediction")
+    _choose_turns(choices, survey)
+
+
+def _choose_turns(choices: Choices, survey: Survey) -> None:
+    """Turn and mirror positions in a plane where neither place nor direction matter."""
+    target = survey.columns["target"]
+    free = max(target["position_gain"], target["direction_gain"]) < NUMBERS.position_gain
+    if target["width"] == 2 and free and survey.kind("context") == "none":
+        why = "neither where a series is nor in which direction it moves explains an error"
+        choices.set("numbers.rotate", True, why)
+        choices.set("numbers.mirror", True, why)
+
+
+def choose_context(choices: Choices, survey: Survey) -> None:
+    """Choose how the context is read, if there is one."""
     if survey.kind("context") == "none":
         return
     choices.set("context.kind", survey.kind("context"))
@@ -64,11 +95,14 @@ def _choose_context(choices: Choices, survey: Survey) -> None:
     choices.set("context.use", "step" if in_step else "attend", why)
 
 
-def _choose_length(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+def choose_length(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    """Choose how many steps an output has."""
     target = survey.columns["target"]
     shortest, longest = target["shortest"], target["longest"]
     if choices.merged("context", given).get("use") == "step":
         choices.set("numbers.stop", "context", "a target is as long as its context")
+    elif target["in_step"] == 1 and shortest < longest:
+        choices.set("numbers.stop", "source", "every target is as long as its source")
     elif shortest == longest:
         choices.set("numbers.stop", "fixed", f"every target has {longest} steps")
     else:

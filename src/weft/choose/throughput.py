@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from weft.core.shapes import Shapes, Symbols
+from weft.core.shapes import Hidden, Notes, Nothing, Shapes, Symbols, Vectors
 from weft.spec import Spec
 
 
@@ -17,12 +17,18 @@ class BatchShape:
     lengths: tuple[int, int]
     ended: bool = True  # whether END follows a target; no label has one
     in_step: bool = False  # whether a target has one label for each token of its source
+    alone: bool = False  # whether there is no source
+    hidden: bool = False  # whether targets are symbols that are hidden in their source
+    series: Vectors | Notes | None = None  # what a target has at each step, if not tokens or labels
 
     @property
     def shapes(self) -> Shapes:
         """What the model has to know of the columns."""
         source, target = self.vocabulary
-        return Shapes(Symbols(source), Symbols(target, ended=self.ended, in_step=self.in_step))
+        if self.hidden:
+            return Shapes(Symbols(source), Hidden(target))
+        read = Nothing() if self.alone else Symbols(source)
+        return Shapes(read, self.series or Symbols(target, ended=self.ended, in_step=self.in_step))
 
 
 Throughput = Callable[[Spec, BatchShape, int], float]  # target tokens per second in training with so many threads

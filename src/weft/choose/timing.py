@@ -35,6 +35,12 @@ class EpochEstimator:
         throughput = self.throughput(spec, self.shape, self.cores // at_once)
         return NUMBERS.training_share * throughput * self.seconds / self.target_tokens / rounds
 
+    def weights(self, layer: Layer, given: Mapping[str, Any]) -> int:
+        """Return how many weights each target token is multiplied with, in a model whose settings do not clash."""
+        from weft.choose.measure import target_weights  # torch, which `weft data` need not load
+
+        return target_weights(compose(("autopilot", layer), ("flag", dict(given))).spec, self.shape)
+
 
 class TimeBudget:
     """A budget in seconds on this machine, before it is known how text is tokenised."""
@@ -43,7 +49,7 @@ class TimeBudget:
         from weft.choose.measure import estimated  # torch, which `weft data` need not load
         from weft.learn.world import pick_device
 
-        self.seconds, self.cores = seconds, speed.cores
+        self.seconds, self.speed, self.cores = seconds, speed, speed.cores
         self.parallel = pick_device(given.get("train", {}).get("device", "auto")).type == "cpu"
         self._throughput = cached(throughput or estimated(speed))
 

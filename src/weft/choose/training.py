@@ -20,7 +20,7 @@ def batch_shape(choices: Choices, survey: Survey, kinds: Sequence[str], given: M
     """Return the vocabulary sizes and mean lengths of both sides."""
     both = {"source": survey.source, "target": survey.target}
     sizes = [
-        len(SPECIALS) + len(survey.marks) + _vocabulary(side, kind, choices.merged(name, given))
+        len(SPECIALS) + len(survey.marks) + vocabulary_size(side, kind, choices.merged(name, given))
         for (name, side), kind in zip(both.items(), kinds)
     ]
     if choices.merged("embed", given).get("shared"):
@@ -29,7 +29,7 @@ def batch_shape(choices: Choices, survey: Survey, kinds: Sequence[str], given: M
     return BatchShape((sizes[0], sizes[1]), (source, target))
 
 
-def _vocabulary(side: SideSurvey, kind: str, settings: Mapping[str, Any]) -> int:
+def vocabulary_size(side: SideSurvey, kind: str, settings: Mapping[str, Any]) -> int:
     """Return the size of a vocabulary that is not learned yet."""
     known = {"characters": len(side.characters), "bytes": NUMBERS.byte_values, "words": side.distinct_words}
     known |= {"parts": len(parts_of(side))}

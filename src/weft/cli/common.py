@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _on_bad_line: str | None = None
@@ -22,10 +22,10 @@ WIDTH_OF_FILES = 1000  # columns of a table that is written to a file or a pipe:
 
 
 class Command(TyperCommand):
-    """A command whose switches are shown without a type beside them, and whose help fits any width."""
+    """A command whose help shows no Python types (`<bool>`, `<list[str]>`), and fits any width."""
 
     def get_params(self, ctx: Any) -> Any:
-        return _plain_switches(super().get_params(ctx))
+        return _without_types(super().get_params(ctx))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self.help = unwrapped(self.help or "")
@@ -33,10 +33,10 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands, likewise."""
+    """A group of commands with the same kind of help."""
 
     def get_params(self, ctx: Any) -> Any:
-        return _plain_switches(super().get_params(ctx))
+        return _without_types(super().get_params(ctx))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self.help = unwrapped(self.help or "")
@@ -57,10 +57,13 @@ def unwrapped(text: str) -> str:
     )
 
 
-def _plain_switches(params: Any) -> Any:
+def _without_types(params: Any) -> Any:
+    """Remove the types that typer shows beside switches and arguments."""
     for param in params:
         if isinstance(param, TyperOption) and param.is_flag:
             param.metavar = ""
+        if isinstance(param, TyperArgument):
+            param.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
     return params
 
 
@@ -105,12 +108,13 @@ def speaking_of_flags(flags: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        setting = re.fullmatch(r"setting (\S+)", error.where)
+        setting = re.fullmatch(r"settings? (\S+)", error.where)
         name, _, value = (setting[1] if setting else error.where).partition("=")
         if name not in flags:
             raise
-        what = error.what.replace(f"{name}:", f"{flags[name]}:")
-        todo = f"give {flags[name]} another value" if setting else error.todo
+        what = error.what.replace(f"{name}:", f"{flags[name]}:").replace(f"{name}=", f"{flags[name]} ")
+        todo = error.todo.replace(name, flags[name]) if setting else error.todo
+        todo = f"give {flags[name]} another value" if error.where.startswith("setting ") else todo
         raise type(error)(what, f"{flags[name]} {value}".rstrip(), todo) from None
 
 

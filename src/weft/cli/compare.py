@@ -78,10 +78,10 @@ def compare(
 ) -> None:
     """Train every combination of some settings under equal conditions, and rank them.
 
-    All runs have the same pairs, tokens, budget and seeds. The autopilot chooses only once, without looking at the
-    values of the settings that vary, and all runs use its choices. Runs differ only in the settings that vary and in
-    those that must change with them, such as the heads of a Transformer. To continue after Ctrl-C, run the same
-    command again: finished runs are kept.
+    All runs have the same pairs, tokens, budget and seeds. Settings that you do not give are chosen once, ignoring the
+    varied settings, and are the same in all runs. Runs differ only in the settings you vary, and in settings that
+    depend on them, such as the number of attention heads when encoder.kind varies. To continue after Ctrl-C, run the
+    same command again: finished runs are kept.
 
     [bold]Examples[/]
       weft compare words.tsv --vary decoder.cell=elman,lstm,gru,mut1 --budget 5m

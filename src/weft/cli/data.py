@@ -29,6 +29,10 @@ def data(
     tag: Annotated[str | None, typer.Option(help="The tag column.", metavar="COLUMN")] = None,
     context: Annotated[str | None, typer.Option(help="The context column.", metavar="COLUMN")] = None,
     task: Annotated[str | None, typer.Option(help="The task, as for weft train.", metavar="TASK")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting, as for weft train; can be repeated.", metavar="KEY=VALUE"),
+    ] = None,
 ) -> None:
     """Show what training would see: counts, lengths, characters, bad rows, choices, and five encoded examples.
 
@@ -36,24 +40,23 @@ def data(
       weft data words.tsv --valid dev.tsv
       weft data forms.csv --source lemma --target form --features tags
     """
-    from weft.data.pairs import Columns, spool_stdin
-    from weft.data.prepare import Files, Prepared
-    from weft.runs.job import kinds_of
-    from weft.settings import compose
+    from weft.api import flags_of
+    from weft.data.pairs import spool_stdin
+    from weft.data.prepare import Prepared
+    from weft.runs.job import Job, files_of, requested_spec
 
-    given = {"source": source, "target": target, "features": features, "tag": tag, "context": context}
-    columns = Columns(**{role: column for role, text in given.items() if (column := common.column(text)) is not None})
-    asked = compose(("flag", {} if task is None else {"task": task})).spec
+    columns = {"source": source, "target": target, "features": features, "tag": tag, "context": context}
+    roles = {f"data.{role}": common.column(text) for role, text in columns.items()}
+    # bad rows are what this command is for: they are listed, not stopped at, unless that is asked for
+    given = flags_of(set_ or (), {"task": task, "data.on_bad_line": common.on_bad_line() or "skip", **roles})
+    asked = requested_spec(Job(flag_layer=given))
     with spool_stdin(pairs) as paths:
-        # bad rows are what this command is for: they are listed, not stopped at, unless that is asked for
-        prepared = Prepared(
-            Files(tuple(paths), tuple(valid or ()), columns, common.on_bad_line() or "skip", kinds=kinds_of(asked))
-        )
+        prepared = Prepared(files_of(asked, paths, valid or ()))
         _rows(prepared.scan.report)
         _columns(prepared)
         _survey(prepared)
         _validation(prepared)
-        _choices(prepared, {} if task is None else {"task": task})
+        _choices(prepared, given)
 
 
 def _rows(report: Any) -> None:
@@ -158,12 +161,13 @@ def _described(survey: Any, role: str) -> dict[str, str]:
     from weft.data.sides.table import KINDS
 
     texts = {"source": survey.source, "target": survey.target, "context": survey.context}
-    found = survey.columns[role] if role in survey.columns else asdict(texts[role])
-    return KINDS[survey.kinds[role]]().describe(found)
+    statistics = survey.columns[role] if role in survey.columns else asdict(texts[role])
+    return KINDS[survey.kinds[role]]().describe(statistics)
 
 
 def _examples(prepared: Any, spec: Any) -> None:
     """Show some pairs as the model would see them."""
+    from weft.data.sides.table import shown
     from weft.data.text.tokens import Tokeniser
     from weft.runs.ready import learn_sides
 
@@ -176,7 +180,7 @@ def _examples(prepared: Any, spec: Any) -> None:
         encoded = {"source": rows.source[number], "target": rows.target[number]}
         source, target = (
             _first(texts[role].show(encoded[role])) if role in texts else _first(cell)
-            for role, cell in (("source", [pair.source]), ("target", [pair.target]))
+            for role, cell in (("source", [shown(pair.source)]), ("target", pair.targets[:1]))
         )
         ids = [f"    {_first(map(str, encoded['target']))}"] if "target" in texts else []
         common.show(f"  {source}  →  {target}", *ids)

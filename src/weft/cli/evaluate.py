@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,12 +14,12 @@ from weft.cli import common
 from weft.cli.predict import SEARCH_FLAGS, search_changes
 from weft.cli.rows import check_folder, column_values, scores_by_value, write_lines
 
-FLAGS = {"tag": "--tag", "features": "--features", **SEARCH_FLAGS}
+FLAGS = {"among": "--among", "tag": "--tag", "features": "--features", **SEARCH_FLAGS}
 
 
 def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    pairs: Annotated[str, typer.Argument(metavar="PAIRS", help="Pairs with the correct targets.")],
+    pairs: Annotated[list[str], typer.Argument(metavar="PAIRS…", help="Pairs with the correct targets.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     against: Annotated[
         Path | None, typer.Option(help="Another run to compare with, by a paired bootstrap test.", metavar="RUN2")
@@ -46,21 +47,38 @@ def evaluate(
             help="Write the output, scores and log-probability of each pair to FILE (.tsv or .jsonl).", metavar="FILE"
         ),
     ] = None,
+    among: Annotated[
+        str | None,
+        typer.Option(help="The documents to search, for a run trained with --task retrieve.", metavar="FILE"),
+    ] = None,
+    qrels: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --among: relevance judgements in TREC format, by the column `id` of both files.",
+            metavar="FILE",
+        ),
+    ] = None,
 ) -> None:
     """Measure how good a run is on pairs that it has not seen.
 
-    exact, cer, token_error_rate, bleu, chrf, accuracy, macro_f1 and span_f1 are percentages. For text, accuracy is the
-    share of tokens that are predicted correctly, given the correct tokens before them. ade, fde, mae and mse are in the
-    units of the data. loss is in nats per target token, label or step.
+    exact, cer, token_error_rate, bleu, chrf, rouge1, rouge2, rougeL, accuracy, macro_f1 and span_f1 are percentages,
+    and so are the scores of retrieval. For text, accuracy is the share of tokens that are predicted correctly, given
+    the correct tokens before them. ade, fde, mae and mse are in the units of the data. loss is in nats per target
+    token, label or step.
 
     [bold]Examples[/]
       weft evaluate my-run test.tsv
       weft evaluate my-run test.en:test.de --json
       weft evaluate my-run test.tsv --against other-run
       weft evaluate my-run test.tsv --by language --lines scored.tsv
+      weft evaluate library queries.tsv --among documents.tsv --qrels judged.txt
+      weft evaluate languages test.en:test.de test.en:test.fr --by direction
     """
+
     from weft.api import Run, load
+    from weft.cli.among import evaluate_among
     from weft.core import memory
+    from weft.core.errors import UserError
     from weft.data.pairs import Columns, ReadReport, read_pairs
 
     search = search_changes(beam, greedy, False, {})
@@ -70,13 +88,23 @@ def evaluate(
     loaded = load(run, *(with_ or ()), strict=strict)
     other = None if against is None else load(against, strict=strict)
     memory.keep()
+    if qrels is not None and among is None:
+        raise UserError("--qrels judges documents, but there are none", "--qrels", "give them with --among FILE")
+    if among is not None:
+        with common.speaking_of_flags(FLAGS):
+            _show_ranked(str(run), evaluate_among(loaded, pairs, among, qrels), as_json)
+        return
     runs = [loaded, *(Run(path) for path in with_ or ()), *([] if other is None else [other])]
     given = [common.column(name) for name in (source, target, features, tag, context)]
     columns = Columns(*map(_first_given, zip(given, *(_fields(each.columns) for each in runs))))
+    columns = replace(columns, start=loaded.columns.start, end=loaded.columns.end)
+    columns = replace(columns, tag_from=loaded.columns.tag_from if columns.tag is None else "column")
     report, bad, longest = ReadReport(), common.on_bad_line() or "stop", loaded.spec.data.longest
-    kinds, kind = loaded.predictor.sides.kinds, loaded.predictor.sides.target_kind
-    rows = list(read_pairs([pairs], columns, on_bad_line=bad, longest=longest, report=report, kinds=kinds))
-    values = None if by is None else column_values(pairs, by, columns, rows, bad, longest)
+    kinds, kind = loaded.predictor.sides.kinds, loaded.predictor.sides.scored_as
+    if kinds.running == "pieces" and lines is not None:
+        kinds = replace(kinds, running="lines")
+    rows = list(read_pairs(pairs, columns, on_bad_line=bad, longest=longest, report=report, kinds=kinds))
+    values = None if by is None else column_values(pairs, by, columns, rows, bad, longest, kinds)
     for note in report.notes:
         common.complain(note, label="note")
     if report.skipped:
@@ -115,6 +143,22 @@ def _print_json(result: dict[str, Any]) -> None:
     typer.echo(json.dumps(finite(result), ensure_ascii=False))
 
 
+def _show_ranked(name: str, result: dict[str, Any], as_json: bool) -> None:
+    """Print the scores of rankings, and beside them those of each part alone."""
+    from weft.score.retrieval import RETRIEVAL
+
+    if as_json:
+        _print_json({**result, "target": "document"})
+        return
+    alone = result.get("alone", {})
+    rows = [
+        [metric.name, metric.show(value), *(metric.show(each[metric.name]) for each in alone.values())]
+        for metric, value in RETRIEVAL.present(result)
+    ]
+    columns = ["metric", "both" if alone else "value", *(f"{part} alone" for part in alone)]
+    common.show(f"{name}: {result['n']:,} queries", common.table(columns, rows))
+
+
 def _first_given(columns: Iterable[Any]) -> Any:
     """What is asked for, or what the first run has that was trained with such a column; None where none was."""
     return next((column for column in columns if column is not None), None)
@@ -124,14 +168,14 @@ def _fields(columns: Any) -> list[Any]:
     return [columns.source, columns.target, columns.features, columns.tag, columns.context]
 
 
-def _against(first: list[str], second: list[str], rows: list[Any], target_kind: str) -> dict[str, Any]:
+def _against(first: list[Any], second: list[Any], rows: list[Any], scored_as: str) -> dict[str, Any]:
     from dataclasses import asdict
 
     from weft.score.metrics import table_of
     from weft.score.significance import paired_bootstrap
 
     references = [pair.targets for pair in rows]
-    return {m.name: asdict(paired_bootstrap(first, second, references, m)) for m in table_of(target_kind).from_outputs}
+    return {m.name: asdict(paired_bootstrap(first, second, references, m)) for m in table_of(scored_as).compared}
 
 
 def _show(name: str, result: dict[str, Any], other: str) -> None:
@@ -152,12 +196,12 @@ def _show(name: str, result: dict[str, Any], other: str) -> None:
         common.show(f"{metric}: {signature}")
 
 
-def _show_by(scores: dict[str, Any], column: str | None, target_kind: str) -> None:
+def _show_by(scores: dict[str, Any], column: str | None, scored_as: str) -> None:
     """Print a row of scores for each value of a column."""
     from weft.score.metrics import table_of
 
     if scores:
-        table = table_of(target_kind)
+        table = table_of(scored_as)
         metrics = [metric for metric, _ in table.present(next(iter(scores.values())))]
         rows = [[value, f"{each['n']:,}", *(m.show(each[m.name]) for m in metrics)] for value, each in scores.items()]
         common.show(common.table([str(column), "pairs", *(metric.name for metric in metrics)], rows))

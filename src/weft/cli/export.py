@@ -13,15 +13,17 @@ from weft.cli import common
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     to: Annotated[str, typer.Option(help="The engine to export to.", metavar="ctranslate2")],
-    out: Annotated[Path | None, typer.Option(help="The folder to create.", show_default="RUN/ctranslate2")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to create.", show_default="RUN/ctranslate2", metavar="FOLDER")
+    ] = None,
     format: Annotated[
         str, typer.Option(help="The number format: float32, int8, bfloat16, …", metavar="FORMAT")
     ] = "float32",
 ) -> None:
     """Export the best weights of a run to another engine.
 
-    CTranslate2 runs Transformers faster on a CPU. weft predict then uses a float32 export in
-    RUN/ctranslate2 automatically; for other formats, add --engine ctranslate2.
+    CTranslate2 runs Transformers faster on a CPU. After a float32 export to RUN/ctranslate2, weft predict uses it
+    automatically; for other number formats, add --engine ctranslate2 to weft predict.
 
     [bold]Examples[/]
       weft export my-run --to ctranslate2
@@ -33,7 +35,7 @@ def export(
     from weft.runs.folder import refuse_other_files
 
     if to != "ctranslate2":
-        raise typer.BadParameter(f"'{to}' is not an engine that Weft exports to; it is ctranslate2", param_hint="--to")
+        raise typer.BadParameter(f"Weft cannot export to '{to}'; the only engine is ctranslate2", param_hint="--to")
     if out is not None:
         refuse_other_files(out, ctranslate2.WRITTEN)
     with common.speaking_of_flags({"format": "--format"}):

@@ -23,8 +23,10 @@ from weft.cli.data import data
 from weft.cli.demo import demo
 from weft.cli.evaluate import evaluate
 from weft.cli.export import export
+from weft.cli.inspect import inspect
 from weft.cli.predict import predict
 from weft.cli.recipe import app as recipe_app
+from weft.cli.serve import serve
 from weft.cli.train import train
 from weft.cli.verify import verify
 from weft.core.stopping import ignore_signals, raise_on_signals, stopped_by
@@ -37,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, predict, evaluate, compare, data, verify, export, demo):
+for command in (train, predict, evaluate, compare, inspect, data, verify, export, serve, demo):
     app.command(cls=common.Command)(command)
 app.add_typer(config_app, name="config")
 app.add_typer(recipe_app, name="recipe")
@@ -92,6 +94,7 @@ def weft(
     [bold]weft train pairs.tsv --out my-run[/]   train on source<TAB>target lines for ten minutes
     [bold]weft predict my-run new.txt[/]         print one output line for each input line
     [bold]weft evaluate my-run test.tsv[/]       measure how good it is
+    [bold]weft inspect my-run "a line"[/]        see what it attended to, and why it makes mistakes
     [bold]weft compare pairs.tsv --vary …[/]     find the best settings
     [bold]weft demo[/]                           see it work in three minutes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli import common
+from weft.cli.tunes import STEP_SECONDS, check_flags, tune_writer
 
 if TYPE_CHECKING:
     from weft.api import Run
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from weft.predict.predictions import Prediction, Predictions
 
 FIRST_LINES = 20  # looked at to see whether they are pairs rather than sources
-LABELS = ("label", "labels")  # the kinds of outputs whose probability is shown
-DETAIL: dict[str, Detail] = {"text": "text", "tsv": "score", "jsonl": "tokens"}  # by format
+LABELS = ("label", "labels", "hidden")  # the kinds of outputs whose probability is shown
+DETAIL: dict[str, Detail] = {"text": "text", "tsv": "score", "jsonl": "tokens", "midi": "text"}  # by format
 SEARCH_FLAGS = {
     "search.width": "--beam",
     "search.kind sample": "--sample",
@@ -28,8 +30,16 @@ SEARCH_FLAGS = {
     "search.top_k": "--top-k",
     "search.top_p": "--top-p",
     "search.seed": "--seed",
+    "search.length": "--length",
 }
-FLAGS = {"nbest": "--nbest", "prefix": "--prefix", "engine": "--engine", **SEARCH_FLAGS}  # what gives each argument
+FLAGS = {
+    "tag": "--tag",
+    "among": "--among",
+    "nbest": "--nbest",
+    "prefix": "--prefix",
+    "engine": "--engine",
+    **SEARCH_FLAGS,
+}  # what gives each argument
 
 
 def predict(
@@ -57,7 +67,29 @@ def predict(
     nbest: Annotated[
         int, typer.Option(help="The number of outputs per line, with --format tsv or jsonl.", min=1, metavar="N")
     ] = 1,
-    format: Annotated[str, typer.Option(help="The format of the output.", metavar="text|tsv|jsonl")] = "text",
+    length: Annotated[
+        int | None,
+        typer.Option(
+            help="The number of steps to predict, or the maximum number of tokens to write.",
+            show_default="as in training; 200 for language models",
+            metavar="N",
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="The format of the output.", show_default="text; tsv with --among", metavar="text|tsv|jsonl|midi"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="With --format midi: the folder of the files.", metavar="FOLDER")
+    ] = None,
+    step: Annotated[
+        float | None,
+        typer.Option(
+            help="With --format midi: the length of a step.", show_default=str(STEP_SECONDS), metavar="SECONDS"
+        ),
+    ] = None,
     prefix: Annotated[str, typer.Option(help="The text that every output begins with.", metavar="TEXT")] = "",
     with_: Annotated[
         list[Path] | None, typer.Option("--with", help="Another run to combine with; can be repeated.", metavar="RUN2")
@@ -69,48 +101,75 @@ def predict(
             metavar="auto|torch|ctranslate2",
         ),
     ] = "auto",
+    tag: Annotated[
+        str, typer.Option(help="The tag of every line, such as the language to write.", metavar="VALUE")
+    ] = "",
+    among: Annotated[
+        str | None,
+        typer.Option(help="The documents to search, for a run trained with --task retrieve.", metavar="FILE"),
+    ] = None,
 ) -> None:
     """Print one output line for each input line, in order.
 
     A file that ends in .tsv, .csv, .jsonl or .parquet is read with the columns of the training data. Any other file
-    holds plain lines; if the run was trained with a tag or features, put them after the source, separated by tabs.
+    holds plain lines; if the run was trained with a tag or features, put them after the source, separated by tabs, or
+    give one tag for all lines with --tag. For a language model, each line is a prompt; its continuation is printed
+    without the prompt.
 
-    If the run has a float32 export for CTranslate2, that engine is used if it supports the given options.
+    If the run has been exported to CTranslate2 in float32, CTranslate2 is used for all options that it supports, and
+    torch otherwise.
 
     [bold]Examples[/]
       weft predict my-run new.txt > out.txt
       echo "a line" | weft predict my-run --nbest 5 --format tsv
       weft predict my-run new.txt --sample --temperature 0.7 --seed 3 --format jsonl
       weft predict my-run new.txt --with my-run-2 --with my-run-3
+      weft predict my-tracks new.jsonl --length 20
+      weft predict languages new.en --tag fr
+      weft predict my-tunes prompts.txt --sample --format midi --out listen
+      weft predict library queries.txt --among documents.tsv --nbest 10
     """
     from weft.api import load
     from weft.core import memory
     from weft.core.errors import UserError
     from weft.data.files import opened
     from weft.data.formats import kind_of
-    from weft.data.pairs import ReadReport, read_inputs
+    from weft.data.inputs import read_inputs
+    from weft.data.pairs import ReadReport
     from weft.predict.stream import CHUNK
 
+    format = format or ("text" if among is None else "tsv")
     if format not in DETAIL:
         raise typer.BadParameter(f"'{format}' is not one of {', '.join(DETAIL)}", param_hint="--format")
     if common.on_bad_line() is not None:
         what = "weft predict writes one output per input line and cannot skip lines"
         raise UserError(what, "--on-bad-line", "leave --on-bad-line out, and correct the bad line")
+    check_flags(format, out, step)
     if nbest > 1 and format == "text":
         raise UserError(
             "--format text prints only one output per line", f"--nbest {nbest}", "add --format tsv or --format jsonl"
         )
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    changes = search_changes(beam, greedy, sample, sampling)
+    changes = search_changes(beam, greedy, sample, sampling) | ({} if length is None else {"length": length})
     if file != "-" and not Path(file).exists():
         with opened(file):  # which tells what is wrong, before models are loaded
             pass
     loaded = load(run, *(with_ or ()), strict=common.strict())
+    write_tunes = None if out is None else tune_writer(loaded, out, step).write
     memory.keep()
     report, longest = ReadReport(), loaded.spec.data.longest
+    with common.speaking_of_flags(FLAGS):
+        columns = loaded.input_columns(tag)
+    inputs = read_inputs(file, columns, longest=longest, report=report, kinds=loaded.predictor.sides.kinds)
+    if among is not None:
+        from weft.cli.among import predict_among
+
+        with common.speaking_of_flags(FLAGS):
+            predict_among(loaded, (pair.source for pair in inputs), among, nbest, format)
+        return
     predictions = partial(
         loaded.predictions,
-        read_inputs(file, loaded.columns, longest=longest, report=report, kinds=loaded.predictor.sides.kinds),
+        (replace(pair, tag=tag) for pair in inputs) if tag else inputs,
         search=changes,
         nbest=nbest,
         prefix=prefix,
@@ -119,7 +178,8 @@ def predict(
         chunk=1 if file == "-" and sys.stdin.isatty() else CHUNK,  # at a terminal a person waits for each line
     )
     with common.speaking_of_flags(FLAGS):
-        count = _write(_with_export(predictions, loaded), loaded, format, plain=kind_of(file) == "")
+        lines = write_tunes or partial(_lines, format=format)
+        count = _write(_with_export(predictions, loaded), loaded, lines, plain=kind_of(file) == "")
     for note in report.notes:
         common.complain(note, label="note")
     if not count and file != "-":
@@ -139,14 +199,16 @@ def _with_export(predictions: Callable[[], Iterator[Predictions]], run: Run) -> 
         return predictions()
 
 
-def _write(chunks: Iterator[Predictions], run: Run, format: str, plain: bool) -> int:
-    """Write the outputs, chunk by chunk, and count them."""
+def _write(
+    chunks: Iterator[Predictions], run: Run, lines: Callable[[Prediction, int], Iterator[str]], plain: bool
+) -> int:
+    """Write the lines of each output, chunk by chunk, and count the outputs."""
     count = 0
     for chunk in chunks:
         if plain and not count:
             _note_tabs([prediction.source for prediction in chunk[:FIRST_LINES]], run)
         for number, prediction in enumerate(chunk, count + 1):
-            for line in _lines(prediction, format, number):
+            for line in lines(prediction, number):
                 common.write_line(line)
         common.flush()
         count += len(chunk)
@@ -182,7 +244,7 @@ def search_changes(beam: int | None, greedy: bool, sample: bool, sampling: dict[
     return {"kind": "beam", "width": beam} if beam is not None else {}
 
 
-def _lines(prediction: Prediction, format: str, number: int) -> Iterator[str]:
+def _lines(prediction: Prediction, number: int, format: str) -> Iterator[str]:
     if format == "jsonl":
         yield json.dumps(_record(prediction, number), ensure_ascii=False)
     elif format == "tsv":

@@ -33,7 +33,8 @@ def list_() -> None:
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from weft recipe list.", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option(help="The folder to create or to continue.", show_default="NAME-recipe")
+        Path | None,
+        typer.Option(help="The folder to create or to continue.", show_default="NAME-recipe", metavar="FOLDER"),
     ] = None,
     budget: Annotated[
         str | None,

@@ -13,6 +13,7 @@ from weft.cli import common
 if TYPE_CHECKING:
     from weft.api import Run
     from weft.core.pair import Pair
+    from weft.data.cells import Kinds
     from weft.data.columns import Columns
 
 
@@ -26,12 +27,12 @@ def check_folder(path: Path) -> None:
 
 
 def write_lines(
-    path: Path, pairs: Sequence[Pair], outputs: Sequence[str], log_probs: Sequence[float], target_kind: str = "text"
+    path: Path, pairs: Sequence[Pair], outputs: Sequence[Any], log_probs: Sequence[float], scored_as: str = "text"
 ) -> None:
     """Write a row for each pair: JSON objects where the name ends in .jsonl, else a TSV with a header."""
     from weft.runs.log import finite
 
-    records = _records(pairs, outputs, log_probs, target_kind)
+    records = _records(pairs, outputs, log_probs, scored_as)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         if path.suffix == ".jsonl":
             file.writelines(json.dumps(finite(record), ensure_ascii=False) + "\n" for record in records)
@@ -43,16 +44,27 @@ def write_lines(
 
 
 def _records(
-    pairs: Sequence[Pair], outputs: Sequence[str], log_probs: Sequence[float], target_kind: str
+    pairs: Sequence[Pair], outputs: Sequence[Any], log_probs: Sequence[float], scored_as: str
 ) -> Iterator[dict[str, str | list[str] | float]]:
-    """Yield source, target, output, scores of the line alone, and the log-probability of the (first) target."""
+    """Yield source, target, output, scores of the line alone, and the log-probability of the (first) target.
+
+    A model that is scored by likelihood has no source and no output.
+    """
+    from weft.data.sides.table import shown
     from weft.score.metrics import table_of
 
-    metrics = [metric for metric in table_of(target_kind).from_outputs if metric.per_line]
+    table = table_of(scored_as)
+    metrics = [metric for metric in table.from_outputs if metric.per_line]
     for pair, output, log_prob in zip(pairs, outputs, log_probs, strict=True):
-        scores = {metric.name: round(metric.of_line(output, pair.targets), 4) for metric in metrics}
-        target = pair.targets if pair.references else pair.target
-        yield {"source": pair.source, "target": target, "output": output, **scores, "log_prob": round(log_prob, 6)}
+        scores = {metric.name: _rounded(metric.of_line(output, pair.targets), metric.unit) for metric in metrics}
+        target = pair.targets if pair.references else pair.targets[0]
+        texts = {"source": shown(pair.source), "target": target, "output": str(output)}
+        yield {**({"target": target} if table.of_likelihood else texts), **scores, "log_prob": round(log_prob, 6)}
+
+
+def _rounded(score: float, unit: str) -> float:
+    """Return a share with four decimals, and a score in the units of the data, however small, with six digits."""
+    return float(f"{score:.6g}") if unit == "number" else round(score, 4)
 
 
 def _cell(value: str | list[str] | float) -> str:
@@ -61,32 +73,58 @@ def _cell(value: str | list[str] | float) -> str:
 
 
 def column_values(
-    path: str, column: str, columns: Columns, rows: Sequence[Pair], bad: Literal["stop", "skip"], longest: int
+    paths: Sequence[str],
+    column: str,
+    columns: Columns,
+    rows: Sequence[Pair],
+    bad: Literal["stop", "skip"],
+    longest: int,
+    kinds: Kinds,
 ) -> list[str]:
-    """Return the value of any column in each row of a table.
+    """Return the value of any column in each row of the tables.
 
-    The table is read once more, with that column in the place of the tag, which no row has to have.
+    The tables are read once more, with that column in the place of the tag, which no row has to have. Parallel files
+    have the column `direction`, which is en-de for train.en:train.de.
     """
     from weft.core.errors import UserError
+    from weft.data.files import sides
     from weft.data.pairs import read_pairs
+    from weft.data.sides.side import ROLES, cells
 
-    if path == "-":
+    if column == "direction" and all(len(sides(path)) == 2 for path in paths):
+        return _directions(paths, columns, bad, longest)
+    if "-" in paths:
         raise UserError("standard input can be read only once", f"--by {column}", "give the table as a file")
     chosen = common.column(column)
-    if chosen is not None and chosen == columns.target:
-        return [pair.target for pair in rows]
-    if chosen == columns.tag:
+    for role in ROLES:
+        if chosen is not None and chosen == columns.of(role):
+            return cells(rows, role)
+    if chosen == columns.tag or (column == "tag" and columns.tag_from == "extension"):
         return [pair.tag for pair in rows]
     if chosen == columns.features:
         return [" ".join(pair.features) for pair in rows]
     by_tag = replace(columns, tag=chosen, features=None)
     try:
-        values = [pair.tag for pair in read_pairs([path], by_tag, on_bad_line=bad, longest=longest)]
+        values = [pair.tag for pair in read_pairs(paths, by_tag, on_bad_line=bad, longest=longest, kinds=kinds)]
     except UserError as error:
-        what, todo = (text.replace("the tag", "--by").replace("--tag", "--by") for text in (error.what, error.todo))
+        what, todo = (
+            text.replace("the tag", "the column of --by").replace("--tag", "--by") for text in (error.what, error.todo)
+        )
         raise UserError(what, error.where, todo) from None
     if len(values) != len(rows):
         raise UserError(f"not every row has a column {column}", f"--by {column}", "choose a column that every row has")
+    return values
+
+
+def _directions(paths: Sequence[str], columns: Columns, bad: Literal["stop", "skip"], longest: int) -> list[str]:
+    """Return the endings of the two parallel files that each row comes from."""
+    from weft.data.files import sides
+    from weft.data.pairs import read_pairs
+
+    values: list[str] = []
+    for path in paths:
+        direction = "-".join(name.removesuffix(".gz").rpartition(".")[2] for name in sides(path))
+        values += [direction for _ in read_pairs([path], columns, on_bad_line=bad, longest=longest)]
     return values
 
 
@@ -98,7 +136,7 @@ def grouped(values: Sequence[str]) -> dict[str, list[int]]:
     return dict(sorted(groups.items()))
 
 
-def scores_by_value(run: Run, pairs: Sequence[Pair], outputs: Sequence[str], values: Sequence[str]) -> dict[str, Any]:
+def scores_by_value(run: Run, pairs: Sequence[Pair], outputs: Sequence[Any], values: Sequence[str]) -> dict[str, Any]:
     """Return the metrics and the number of pairs for each value."""
     scores = {}
     for value, rows in grouped(values).items():

@@ -27,7 +27,7 @@ def train(
     valid: Annotated[
         list[str] | None,
         typer.Option(
-            help="Pairs to validate on; can be repeated, and the first file then selects the checkpoint.",
+            help="Pairs to validate on; can be repeated. The best checkpoint is chosen by the score on the first file.",
             show_default="5 % of the pairs",
             metavar="FILE",
         ),
@@ -56,7 +56,9 @@ def train(
         typer.Option(
             help=(
                 "The task: transduce (write the target), classify (choose a label), "
-                "classify-tokens (choose a label for each word)."
+                "classify-tokens (choose a label for each word), answer (select a span of a document), "
+                "retrieve (find documents), language-model (continue a text), masked-lm (predict hidden tokens), "
+                "denoise (restore a text)."
             ),
             show_default="transduce",
             metavar="TASK",
@@ -75,7 +77,8 @@ def train(
         str | None, typer.Option(help="The column of features, such as V;PST;3;SG.", metavar="COLUMN")
     ] = None,
     context: Annotated[
-        str | None, typer.Option(help="The column of a further sequence that the target depends on.", metavar="COLUMN")
+        str | None,
+        typer.Option(help="A second input sequence, which the model reads along with the source.", metavar="COLUMN"),
     ] = None,
     tag: Annotated[str | None, typer.Option(help="The column of tags, such as a language.", metavar="COLUMN")] = None,
 ) -> None:

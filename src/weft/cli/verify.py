@@ -16,9 +16,10 @@ def verify(
         bool, typer.Option("--accept", help="Accept spec.yaml as it is now, after you have edited it.")
     ] = False,
 ) -> None:
-    """List every file of a run, its export and the cache entries it uses: whole, damaged or unknown.
+    """Check every file of a run, of its export and of the cache entries that the run uses.
 
-    A file is damaged if it is not as it was written; it is unknown if an earlier version wrote it without a checksum.
+    Each file is reported as whole, damaged or unknown. A file is damaged if it has changed since it was written; it is
+    unknown if an earlier version wrote it without a checksum.
     The exit code is 1 if any file is damaged.
 
     [bold]Examples[/]

@@ -24,9 +24,11 @@ from weft.compare.scoring import LengthClass, Scores
 from weft.core.errors import UserError
 from weft.core.files import check_plain
 from weft.core.pair import Pair
+from weft.data.sides.table import shown
 from weft.runs.folder import RunFolder, differences
 from weft.runs.log import LogFile, finite
 from weft.score.metrics import with_current_names
+from weft.score.table import Likelihood
 
 VALIDATION = "outputs.jsonl"
 CLOCKS = ("tokens_per_second", "seconds", "curve")  # of a result: they depend on the clock (of the curve, its seconds)
@@ -147,21 +149,31 @@ class ComparisonFolder:
         LogFile(self.results_file).write(asdict(result))
 
 
-def write_outputs(run: RunFolder, name: str, pairs: Sequence[Pair], outputs: Sequence[str]) -> None:
-    """Write a line per pair: source, target, further references if there are any, and output."""
+def write_outputs(run: RunFolder, name: str, pairs: Sequence[Pair], outputs: Sequence[str | Likelihood]) -> None:
+    """Write a line per pair: source, target, further references if there are any, and output or likelihood."""
     rows: list[dict[str, Any]] = []
     for pair, output in zip(pairs, outputs):
-        references = {"references": pair.references} if pair.references else {}
-        rows.append({"source": pair.source, "target": pair.target, **references, "output": output})
+        references = {"references": pair.targets[1:]} if pair.references else {}
+        rows.append({"source": shown(pair.source), "target": pair.targets[0], **references, "output": _as_json(output)})
     run.write(name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def read_outputs(run: RunFolder, name: str = VALIDATION) -> tuple[list[str], list[list[str]]]:
-    """Return the outputs of a run, and the references of each."""
+def _as_json(output: str | Likelihood) -> Any:
+    return asdict(output) if isinstance(output, Likelihood) else output
+
+
+def _from_json(output: Any) -> str | Likelihood:
+    return Likelihood(**output) if isinstance(output, dict) else output
+
+
+def read_outputs(run: RunFolder, name: str = VALIDATION) -> tuple[list[str | Likelihood], list[list[str]]]:
+    """Return the outputs of a run (of language models: likelihoods), and the references of each."""
     try:
         text = (run.path / name).read_text(encoding="utf-8")
         rows = [json.loads(line) for line in text.split("\n") if line]  # a text may hold other ends of lines
-        return [row["output"] for row in rows], [[row["target"], *row.get("references", ())] for row in rows]
-    except (OSError, ValueError, KeyError):
+        return [_from_json(row["output"]) for row in rows], [
+            [row["target"], *row.get("references", ())] for row in rows
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
         todo = "delete results.jsonl of the comparison and run its command again; no run is trained again"
         raise UserError("the outputs of this run cannot be read", str(run.path / name), todo) from None

@@ -21,9 +21,10 @@ from weft.compare.variants import folder_name
 from weft.core.errors import Interrupted, WeftError
 from weft.core.pair import Pair
 from weft.core.stopping import note_signal
-from weft.data.pairs import Columns, read_pairs
+from weft.data.pairs import read_pairs
 from weft.runs.finish import FINAL_PAIRS
 from weft.runs.folder import RunFolder
+from weft.runs.job import columns_of
 from weft.runs.log import LogFile
 from weft.runs.report import Display
 from weft.runs.train import run_job
@@ -145,7 +146,7 @@ def outputs_file(test: str) -> str:
 def read_test_sets(request: Request, valid: Sequence[Pair], data: Data) -> dict[str, list[Pair]]:
     """Return the validation pairs, at most FINAL_PAIRS of them evenly spread, and all pairs of every test file."""
     selected = np.linspace(0, len(valid) - 1, min(len(valid), FINAL_PAIRS)).astype(int)
-    columns = Columns(data.source, data.target, data.features, data.tag, data.context)
+    columns = replace(columns_of(data), swap=False)
     sets = {VALIDATION: [valid[i] for i in selected]}
     for name, file in request.tests.items():
         sets[outputs_file(name)] = list(read_pairs([file], columns, on_bad_line=data.on_bad_line, longest=data.longest))

@@ -14,14 +14,17 @@ import numpy as np
 
 from weft.api import Run
 from weft.core.pair import Pair
+from weft.core.shapes import Symbols
+from weft.data.sides.side import steps_of
 from weft.score.metrics import metric_named
+from weft.score.table import Likelihood
 from weft.spec import SPELLED, Spec
 
 BLOCKS = 200
 MAX_LENGTH_CLASSES, MIN_CLASS_PAIRS = 10, 10
 CLASS_WIDTHS = [m * 10**e for e in range(6) for m in (1, 2, 5)]
 
-LengthUnit = Literal["characters", "words"]
+LengthUnit = Literal["characters", "words", "steps"]
 Blocks = list[tuple[float, float]]  # of each block, the sum that the metric divides by the count, and the count
 
 
@@ -49,7 +52,7 @@ class Scores:
     blocks: Blocks = field(default_factory=list)
 
 
-def score_run(run: Run, pairs: Sequence[Pair], metric: str, unit: LengthUnit) -> tuple[Scores, list[str]]:
+def score_run(run: Run, pairs: Sequence[Pair], metric: str, unit: LengthUnit) -> tuple[Scores, list[str | Likelihood]]:
     """Return the scores and the outputs."""
     evaluation = run.evaluate(pairs)
     lengths = [_length(pair, unit) for pair in pairs]
@@ -62,7 +65,9 @@ def score_run(run: Run, pairs: Sequence[Pair], metric: str, unit: LengthUnit) ->
     return Scores(dict(evaluation.metrics), evaluation.n, by_length, blocks), evaluation.outputs
 
 
-def _score(run: Run, pairs: Sequence[Pair], outputs: Sequence[str], rows: Sequence[int], metric: str) -> float:
+def _score(
+    run: Run, pairs: Sequence[Pair], outputs: Sequence[str | Likelihood], rows: Sequence[int], metric: str
+) -> float:
     selected = [pairs[i] for i in rows]
     corpus = metric_named(metric).corpus
     if corpus is None:
@@ -71,10 +76,11 @@ def _score(run: Run, pairs: Sequence[Pair], outputs: Sequence[str], rows: Sequen
 
 
 def _teacher_forced(run: Run, pairs: Sequence[Pair], metric: str) -> tuple[float, int]:
-    """Return the loss or accuracy of the pairs, and how many target symbols they have (END included)."""
-    predictor = run.predictor
-    count = sum(len(target) + 1 for target in predictor.target.encode_all([pair.target for pair in pairs]))
-    return predictor.teacher_forced(pairs)[metric], count
+    """Return the loss or accuracy of the pairs, and how many target symbols (END included) or steps they have."""
+    target = run.predictor.sides.target
+    end = int(isinstance(target.shape, Symbols) and target.shape.ended)
+    count = sum(len(row) + end for row in target.rows(pairs, "target"))
+    return run.predictor.teacher_forced(pairs)[metric], count
 
 
 def _blocks(run: Run, pairs: Sequence[Pair], metric: str) -> Blocks:
@@ -89,12 +95,21 @@ def _blocks(run: Run, pairs: Sequence[Pair], metric: str) -> Blocks:
 
 
 def length_unit(spec: Spec) -> LengthUnit:
-    """Return what sources are measured in, however a variant tokenises them: characters, or words for longer texts."""
-    return "characters" if spec.source.tokens in (*SPELLED, "bytes") else "words"
+    """Return what sources are measured in, however a variant tokenises them: characters, or words for longer texts.
+
+    Numbers and notes are measured in steps. A language model has no source, so its lines are measured.
+    """
+    side = spec.target if spec.source.kind == "none" else spec.source
+    if side.kind in ("numbers", "notes"):
+        return "steps"
+    return "characters" if side.tokens in (*SPELLED, "bytes") else "words"
 
 
 def _length(pair: Pair, unit: LengthUnit) -> int:
-    return len(pair.source) if unit == "characters" else len(pair.source.split())
+    cell = pair.source or pair.target
+    if unit == "steps":
+        return steps_of(cell)
+    return len(cell) if unit == "characters" else len(cell.split())
 
 
 def length_classes(lengths: Sequence[int]) -> list[tuple[int, int]]:

@@ -1,10 +1,10 @@
-"""What a model predicts at each step of a series of numbers: a point, a Gaussian, or a mixture of Gaussians.
+"""What a model predicts at each step of a series: a point, a Gaussian or a mixture of Gaussians; of notes, bits.
 
 Where there is `stop`, it is the logit of the probability that a step is the last one, and the likelihood of a step has
 that of having gone on or ended there as well.
 """
 
-# B batch · T target length · F features · M components
+# B batch · T target length · F features · M components · K notes
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from weft.core.kinds import Column
 from weft.core.noise import Noise
 
 LOG_2_PI = math.log(2 * math.pi)
+NO_DISTANCE = 1e-12  # the square of the least distance, which keeps its gradient finite
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Point:
         scales = [point.scale.float() for point in points if point.scale is not None]
         stop = _mean_stop([point.stop for point in points])
         if not scales:
-            return Point(centre, None, stop)
+            return replace(self, centre=centre, stop=stop)
         squares = torch.stack([s.square() + (p.best() - centre).square() for s, p in zip(scales, points, strict=True)])
         return Point(centre, squares.mean(0).sqrt(), stop)
 
@@ -69,6 +70,19 @@ class Point:
     def stops(self) -> Tensor:
         """Return whether the last step is likely to be the end (B,)."""
         return _stops(self.stop)
+
+
+@dataclass(frozen=True)
+class Track(Point):
+    """A mean at each step, by the distance from where it should be; where steps are predicted, from their sum."""
+
+    steps: bool = False  # whether the centre has steps
+
+    def nll(self, wanted: Column) -> Tensor:
+        """Return ‖Σ (y − μ)‖ over the steps so far, or ‖y − μ‖ where no steps are predicted (B, T)."""
+        error = wanted.values - self.centre.float()
+        error = error.cumsum(1) if self.steps else error
+        return _masked((error.square().sum(-1) + NO_DISTANCE).sqrt(), self.stop, wanted)
 
 
 @dataclass(frozen=True)
@@ -121,6 +135,43 @@ class Mixture:
     @property
     def _log_weights(self) -> Tensor:
         return torch.log_softmax(self.logits.float(), dim=-1)
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Whether each note sounds at a step: independent Bernoulli variables."""
+
+    logits: Tensor  # (B, T, K)
+    stop: Tensor | None = None  # (B, T) logits
+
+    def nll(self, wanted: Column) -> Tensor:
+        """Return −Σ_k [y_k log p_k + (1 − y_k) log(1 − p_k)] of each step (B, T)."""
+        each = binary_cross_entropy_with_logits(self.logits.float(), wanted.values, reduction="none").sum(-1)
+        return _masked(each, self.stop, wanted)
+
+    def best(self) -> Tensor:
+        """Return the notes that are more likely to sound than not, as 0 and 1 (B, T, K)."""
+        return (self.logits.float() > 0).float()
+
+    def draw(self, noise: Noise) -> Tensor:
+        """Return a sample: each note sounds with its probability, whatever the others do."""
+        logits = self.logits.float()
+        return (logits + noise.logistic(logits) > 0).float()
+
+    def mean(self, others: Sequence[Bits]) -> Bits:
+        """Return the mean probability of each note."""
+        if not others:
+            return self
+        logits = torch.stack([bits.logits.float() for bits in (self, *others)])
+        mean = logsigmoid(logits).logsumexp(0) - logsigmoid(-logits).logsumexp(0)
+        return Bits(mean, _mean_stop([bits.stop for bits in (self, *others)]))
+
+    def scaled(self, unit: Tensor) -> Bits:
+        return self
+
+    def stops(self) -> Tensor:
+        """Return whether the last step is likely to be the end (B,)."""
+        return _stops(self.stop)
 
 
 def _gaussian(y: Tensor, centre: Tensor, scale: Tensor) -> Tensor:

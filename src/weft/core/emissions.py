@@ -21,6 +21,8 @@ class Choice:
 
     logits: Tensor  # (…, V)
     never: Sequence[int] = (PAD, START)  # ids that are never written, even by an untrained model
+    mask: Tensor | None = None  # which steps are real, of CTC, whose steps are not those of the target
+    frames: Choice | None = None  # what CTC beside attention predicts at each position of the source
 
     @property
     def log_probs(self) -> Tensor:

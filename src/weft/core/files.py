@@ -115,6 +115,10 @@ def _entries(folder: Path | str, level: int) -> Iterator[tuple[os.DirEntry[str],
     try:
         with os.scandir(folder) as entries:
             listed = list(entries)
+    except FileNotFoundError:
+        if level == 1:
+            raise
+        return  # a process that trains there has removed it meanwhile
     except OSError as error:
         what = f"this folder cannot be read: {error.strerror}"
         raise UserError(what, str(folder), "check its permissions") from None
@@ -125,4 +129,11 @@ def _entries(folder: Path | str, level: int) -> Iterator[tuple[os.DirEntry[str],
 
 
 def _leads_to_checkpoint(entry: os.DirEntry[str]) -> bool:
-    return entry.name in LINKS and LINKED.fullmatch(os.readlink(entry.path)) is not None
+    """Return whether a link is `best` or `last`, or what a kill left while one of them was changed."""
+    name = entry.name.removeprefix(".").removesuffix(".part") if entry.name.endswith(".part") else entry.name
+    if name not in LINKS:
+        return False
+    try:
+        return LINKED.fullmatch(os.readlink(entry.path)) is not None
+    except FileNotFoundError:
+        return True  # a process that trains there has renamed it meanwhile

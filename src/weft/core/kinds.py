@@ -42,6 +42,11 @@ class Column:
         """Pad rows of vectors (S, F) with zeros."""
         return cls(*_stacked([np.asarray(row, dtype=np.float32) for row in rows]))
 
+    @classmethod
+    def of_nothing(cls, rows: int) -> Column:
+        """Return so many empty rows, for a role that has no column."""
+        return cls(torch.zeros(rows, 0, dtype=torch.long), torch.zeros(rows, 0, dtype=torch.bool))
+
     @property
     def size(self) -> int:
         """How many rows there are."""
@@ -69,9 +74,10 @@ class Batch:
     """Rows of data as columns. `given` is what the decoder reads, `wanted` what it should predict."""
 
     source: Column
-    given: Column  # START y₁ … yₙ; for vectors, zeros y₁ … yₙ₋₁
+    given: Column  # START y₁ … yₙ; for vectors, zeros y₁ … yₙ₋₁; for hidden symbols, their positions in the source
     wanted: Column  # y₁ … yₙ END; for vectors, y₁ … yₙ
     context: Column | None = None
+    others: Column | None = None  # further targets, as many for each row, which are wrong
 
     @classmethod
     def of(cls, sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
@@ -88,6 +94,12 @@ class Batch:
         hidden = ~mask if symbols else ~mask[..., None]
         return cls(source, Column(given.masked_fill(hidden, PAD if symbols else 0), mask), wanted, context)
 
+    def begun_with(self, values: Sequence[int]) -> Batch:
+        """Return the batch with other symbols than START as what the decoder reads first, one for each row."""
+        given = self.given.values.clone()
+        given[:, 0] = torch.tensor(values)
+        return replace(self, given=Column(given, self.given.mask))
+
     @property
     def size(self) -> int:
         return self.source.size
@@ -99,12 +111,13 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         context = None if self.context is None else self.context.to(device)
-        return Batch(self.source.to(device), self.given.to(device), self.wanted.to(device), context)
+        others = None if self.others is None else self.others.to(device)
+        return Batch(self.source.to(device), self.given.to(device), self.wanted.to(device), context, others)
 
     def rows(self, chosen: slice | Tensor) -> Batch:
-        """Return only some of the rows."""
+        """Return only some of the rows; further targets stay, all of them."""
         context = None if self.context is None else self.context.rows(chosen)
-        return Batch(self.source.rows(chosen), self.given.rows(chosen), self.wanted.rows(chosen), context)
+        return Batch(self.source.rows(chosen), self.given.rows(chosen), self.wanted.rows(chosen), context, self.others)
 
 
 def padded(rows: Sequence[Ids], after: int) -> tuple[Tensor, Tensor]:
@@ -221,7 +234,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One output of numbers: encoded vectors (T, F), the log-probability of each step, and their sum."""
+    """One output of numbers or notes: encoded vectors (T, F), the log-probability of each step, and their sum."""
 
     values: npt.NDArray[np.float32]
     token_scores: tuple[float, ...]
@@ -270,13 +283,21 @@ class Score(Protocol):
 
 
 class Reader(Protocol):
-    """From the values of a column to vectors, with positions and dropout."""
+    """From a column to the vectors that an encoder reads, with positions and dropout."""
 
     width: int
 
     def begin(self) -> None:
         """Begin a new sequence, which ends what lasts over the steps of the one before."""
         ...
+
+    def read(self, column: Column) -> tuple[Tensor, Tensor]:
+        """Return vectors (B, S', D) and their mask (B, S'), which may be fewer than the positions of the column."""
+        ...
+
+
+class StepReader(Reader, Protocol):
+    """One that keeps every position, so that a decoder can read values one after the other."""
 
     def __call__(self, values: Tensor, start: int = 0) -> Tensor:
         """Return the vectors (B, T, D) of ids (B, T) or numbers (B, T, F), the first of which is at `start`."""
@@ -285,6 +306,10 @@ class Reader(Protocol):
 
 class ContextReader(Protocol):
     """How a model reads a further column."""
+
+    def join(self, vectors: Tensor, mask: Tensor, context: Column) -> tuple[Tensor, Tensor]:
+        """Return what the encoder reads: the vectors of the source, and those of the context if it reads both."""
+        ...
 
     def extend(self, memory: Memory, context: Column) -> Memory:
         """Return the memory with what is attended to of the context."""
@@ -323,6 +348,10 @@ class Decoder(Protocol[S]):
         """Read all vectors (B, T, D); return the outputs (B, T, D)."""
         ...
 
+    def read(self, x: Tensor, state: S) -> tuple[Tensor, S]:
+        """Do the same, and also return the state after the last vector."""
+        ...
+
 
 class Head(Protocol):
     symbols: int  # how many it gives scores to
@@ -339,8 +368,8 @@ class Objective(Protocol):
 class Aligner(Protocol):
     """A model that predicts at each position of the source, for CTC."""
 
-    def frames(self, source: Column) -> Tensor:
-        """Log-probabilities of the symbols, PAD being the blank (B, S, V)."""
+    def frames(self, source: Column) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of the symbols, PAD being the blank (B, S', V), and their mask (B, S')."""
         ...
 
 
@@ -361,6 +390,17 @@ class Emitter(Protocol[S]):
     def emit(self, y: Tensor, state: S) -> tuple[Emission, S]:
         """From the last values, ids (N,) or vectors (N, F), to the emission of one step (N, 1, …) and the new state."""
         ...
+
+
+@runtime_checkable
+class AlignedStepper(Protocol[S]):
+    """A model with CTC beside its decoder."""
+
+    def begin_aligned(self, source: Column, context: Column | None = None) -> tuple[S, tuple[Tensor, Tensor]]:
+        """Begin a search; also return the log-probabilities of CTC (B, S', V), PAD being the blank, and the mask."""
+        ...
+
+    def advance(self, y: Tensor, state: S) -> tuple[Tensor, S]: ...
 
 
 class Stepper(Protocol[S]):

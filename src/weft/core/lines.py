@@ -22,10 +22,10 @@ class Lines:
         lines = rows // self.each
         kept, counts = torch.unique_consecutive(lines, return_counts=True)
         even = counts.numel() > 0 and bool((counts == counts[0]).all())
-        made = Lines(kept.numel(), int(counts[0])) if even else Lines(lines.numel())
+        compact = Lines(kept.numel(), int(counts[0])) if even else Lines(lines.numel())
         kept = kept if even else lines
-        same = made.count == self.count and torch.equal(kept, torch.arange(self.count, device=rows.device))
-        return made, None if same else kept
+        same = compact.count == self.count and torch.equal(kept, torch.arange(self.count, device=rows.device))
+        return compact, None if same else kept
 
     def fold(self, x: Tensor) -> Tensor:
         """A line's hypotheses as so many more queries: (N, T, D) → (B, each · T, D)."""

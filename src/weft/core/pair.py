@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 PAD, UNKNOWN, START, END = 0, 1, 2, 3
 Ids = Sequence[int] | npt.NDArray[np.int64]
+OFFSET = "\x1f"  # in a cell, between the text of a span and the character of its source that it begins at
 SPECIALS = ("<pad>", "<unknown>", "<start>", "<end>")
+MASK, HIDDEN = "<mask>", len(SPECIALS)  # what stands for a hidden symbol, and its id where there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,11 @@ class Pair:
 
     @property
     def targets(self) -> list[str]:
-        """Return the target and all further references."""
-        return [self.target, *self.references]
+        """Return the target and all further references as text, without where spans begin."""
+        return [cell.partition(OFFSET)[0] for cell in (self.target, *self.references)]
 
     def single(self) -> list[Pair]:
         """Return a pair for each of the targets."""
-        return [replace(self, target=target, references=()) for target in self.targets] if self.references else [self]
+        if not self.references:
+            return [self]
+        return [replace(self, target=cell, references=()) for cell in (self.target, *self.references)]

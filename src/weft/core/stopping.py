@@ -17,6 +17,7 @@ _last = signal.SIGINT
 
 def raise_on_signals() -> None:
     """Let both signals raise KeyboardInterrupt from now on, in the main thread; an ignored one stays ignored."""
+    note_signal(signal.SIGINT)  # what stopped an earlier command of this process does not stop this one
     for kind in NAMES:
         if signal.getsignal(kind) is not signal.SIG_IGN:
             signal.signal(kind, _on_signal)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 POOL = 1 << 18  # rows sorted together
+MOST_REPEATS = 10  # of a row in an epoch, where tags are evened out
 WHICH_REFERENCE = 1  # tells the draws of references from the shuffling
 Lengths = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int32]
@@ -53,6 +54,29 @@ class Thinning:
 
 
 @dataclass(frozen=True)
+class Mixing:
+    """Rows with the same number in `groups` share a tag; a tag of n rows is used in proportion to n^(1/temperature).
+
+    An epoch has as many rows as before (Arivazhagan 2019), but no row more than MOST_REPEATS times, which keeps a tag
+    of ten rows from being learned by heart beside one of a million.
+    """
+
+    groups: Rows
+    temperature: float
+
+    def __call__(self, rows: Rows, random: np.random.Generator) -> Rows:
+        """The rows of one epoch: each as often as its tag needs, a fraction of once by chance."""
+        of = self.groups[rows]
+        count = np.bincount(of).astype(np.float64)
+        weight = np.where(count > 0, count, 1) ** (1 / self.temperature) * (count > 0)
+        times = len(rows) * weight / weight.sum() / np.maximum(count, 1)
+        copies = np.floor(np.minimum(times, MOST_REPEATS)[of] + random.random(len(rows)))
+        mixed = np.repeat(rows, copies.astype(np.int64))
+        random.shuffle(mixed)
+        return mixed
+
+
+@dataclass(frozen=True)
 class References:
     """Rows whose targets are references of the same pair are neighbours, and have the same number in `pairs`."""
 
@@ -75,6 +99,7 @@ def plan(
     epoch: int,
     thinning: Thinning | None = None,
     references: References | None = None,
+    mixing: Mixing | None = None,
 ) -> EpochPlan:
     """Return the batches of one epoch. Rows that alone exceed the budget are left out (`too_long` tells how many)."""
     random = np.random.default_rng((seed, epoch))
@@ -84,6 +109,8 @@ def plan(
     random.shuffle(rows)
     if thinning is not None:
         rows = thinning(rows, random)
+    if mixing is not None:
+        rows = mixing(rows, random)
     bounds: list[int] = []
     for first in range(0, len(rows), POOL):
         pool = rows[first : first + POOL]

@@ -67,6 +67,13 @@ def blocks(rows: Iterable[Row]) -> Iterator[Block]:
         yield Block(sources, targets, extras)
 
 
+def unswapped(block: Block) -> Block:
+    """Return a block with each row that is the row before it, the other way round, replaced by that row."""
+    rows = [row - row % 2 for row in range(len(block))]
+    extras = {new: block.extras[row] for new, row in enumerate(rows) if row in block.extras}
+    return Block([block.sources[row] for row in rows], [block.targets[row] for row in rows], extras)
+
+
 def blocks_of(pairs: Iterable[Pair]) -> Iterator[Block]:
     """Yield pairs as blocks."""
     return blocks((p.source, p.target, p.tag, p.features, p.references, p.context) for p in pairs)

@@ -15,6 +15,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from weft.core import manifest
 from weft.core.errors import UserError
 from weft.core.files import write_whole
 from weft.core.pair import Pair
+from weft.data.sides.table import is_file_name
 
 KEEP_DAYS = 30
 
@@ -62,7 +64,7 @@ def usable(folder: Path, names: Sequence[str] | None = None) -> bool:
     try:
         manifest.check_files(folder, names)
     except manifest.Damaged as reason:
-        warnings.warn(f"the cache is damaged and is made again: {folder} ({reason})", stacklevel=2)
+        warnings.warn(f"the cache is damaged and will be rebuilt: {folder} ({reason})", stacklevel=2)
         shutil.rmtree(folder, ignore_errors=True)
         return False
     return True
@@ -95,14 +97,20 @@ def keep_given(pairs: Sequence[Pair]) -> str:
     for number, pair in enumerate(pairs, 1):
         if pair.tag != pair.tag.strip() or any(f != f.strip() or not f or ";" in f for f in pair.features):
             marks = f"the tag {pair.tag!r} or the features {pair.features!r}"
-            what = f"{marks} would not be the same after they are stored in a file"
+            what = f"{marks} cannot be stored in a file unchanged"
             raise UserError(
                 what, f"pair {number}", "remove spaces at their ends, empty features, and any ';' in a feature"
             )
+    pairs = [replace(pair, source=_absolute(pair.source), context=_absolute(pair.context)) for pair in pairs]
     text = "".join(json.dumps(_as_record(pair), ensure_ascii=False) + "\n" for pair in pairs)
     path = cache_root() / "given" / f"{digest_of(text)}.jsonl"
     write_cached(path, text)
     return str(path)
+
+
+def _absolute(cell: str) -> str:
+    """Return a name of a file, which is relative to the current folder, as one that is good anywhere."""
+    return os.path.abspath(cell) if is_file_name(cell) and os.path.isfile(cell) else cell
 
 
 def _as_record(pair: Pair) -> dict[str, Any]:

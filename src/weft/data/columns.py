@@ -15,8 +15,10 @@ from weft.data.formats import BadRowPolicy
 from weft.data.names import TARGETS, likely_source, numbers_rows, paired, whole
 
 SIDES = ("source", "target")
-ROLES = (*SIDES, "tag", "features", "context")
+PARTS = ("start", "end")  # of the recording that the source names
+ROLES = (*SIDES, "tag", "features", "context", *PARTS)
 LONGEST_NAME = 40  # characters of a name that is listed
+ONLY_TARGETS = ("text", "notes", "target")  # names of the column of a task that has one
 MOST_NAMES = 12  # of columns that are listed
 
 
@@ -29,6 +31,10 @@ class Columns:
     features: str | int | None = None
     tag: str | int | None = None
     context: str | int | None = None
+    tag_from: str = "column"  # or "extension": the tag is the ending of the target file, for files that are parallel
+    swap: bool = False  # whether each pair is followed by the same pair the other way round
+    start: str | int | None = None  # where the part of a recording begins that is meant, in seconds
+    end: str | int | None = None
 
     def __post_init__(self) -> None:
         for role in ROLES:
@@ -40,10 +46,10 @@ class Columns:
     def of(self, role: str) -> str | int | None:
         """Return the column that was chosen for a role."""
         chosen = {"source": self.source, "target": self.target, "tag": self.tag, "features": self.features}
-        return {**chosen, "context": self.context}[role]
+        return {**chosen, "context": self.context, "start": self.start, "end": self.end}[role]
 
     def present(self, roles: Sequence[str]) -> list[str]:
-        """Return those of the given roles that a row has: a tag, features and a context only where they were chosen."""
+        """Return those of the given roles that a row has: others than source and target only if chosen."""
         return [role for role in roles if role in SIDES or self.of(role) is not None]
 
     @property
@@ -58,6 +64,8 @@ AUTOMATIC = Columns()
 def names_of_roles(names: Sequence[str], columns: Columns, roles: Sequence[str]) -> dict[str, str]:
     """Return the names of the roles, as far as they were chosen or the names tell them."""
     known = {role: name for role in roles if (name := _chosen(columns.of(role), names)) is not None}
+    if "source" not in roles:  # a task with one column
+        return known if "target" in known else {**known, **only_target(names)}
     open_sides = [side for side in SIDES if side in roles and columns.of(side) is None]
     extras = [known[role] for role in roles if role not in SIDES and role in known]
     if open_sides == ["source"] and "target" not in roles:  # inputs alone
@@ -65,10 +73,17 @@ def names_of_roles(names: Sequence[str], columns: Columns, roles: Sequence[str])
         others = [name for name in left if not numbers_rows(name) and whole(name) not in TARGETS]
         return {**known, "source": likely_source(left) or [*others, *left, *names][0]}
     if len(open_sides) == 2:
-        return {**known, **dict(zip(SIDES, _both(names, extras)))}
+        pairable = [name for name in names if name != known.get("context")]  # of question and answer, one may be that
+        return {**known, **dict(zip(SIDES, paired(pairable) or _only_two(names, extras)))}
     for side in open_sides:
         known |= _other(side, known, names, extras)
     return known
+
+
+def only_target(names: Sequence[str]) -> dict[str, str]:
+    """Return the column of a task that has one: the only one, or the first of these names; nothing where it is open."""
+    usual = [name for name in ONLY_TARGETS if name in names]
+    return {"target": names[0] if len(names) == 1 else usual[0]} if usual or len(names) == 1 else {}
 
 
 def _chosen(column: str | int | None, names: Sequence[str]) -> str | None:
@@ -78,12 +93,11 @@ def _chosen(column: str | int | None, names: Sequence[str]) -> str | None:
     return column
 
 
-def _both(names: Sequence[str], extras: Sequence[str]) -> Sequence[str]:
-    """Return the source and the target: by their names, or the only two; nothing where there are more."""
+def _only_two(names: Sequence[str], extras: Sequence[str]) -> Sequence[str]:
+    """Return the two columns that no other role takes; nothing where there are more."""
     left = [name for name in names if name not in extras]
     without_numbers = [name for name in left if not numbers_rows(name)]
-    only_two = next((both for both in (left, without_numbers) if len(both) == 2), ())
-    return paired(names) or only_two
+    return next((both for both in (left, without_numbers) if len(both) == 2), ())
 
 
 def _other(side: str, known: Mapping[str, str], names: Sequence[str], extras: Sequence[str]) -> dict[str, str]:

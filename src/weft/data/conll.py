@@ -34,7 +34,7 @@ def conll_rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRo
             first, sentence = line + 1, []
             continue
         if max(2 * (len(numbers) > 1), *numbers.values()) > len(cells):
-            wanted = " and ".join(f"the {role} in {name}" for role, name in names.items())
+            wanted = " and ".join(f"the {role} should be in {name}" for role, name in names.items())
             what = f"this line has {len(cells)} column{'s' * (len(cells) > 1)}, but {wanted}"
             policy.bad(f"{file.name}:{line}", Fault(what, "give a token and its tag on each line"))
             continue

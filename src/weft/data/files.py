@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 from weft.core.errors import UserError
 from weft.data.encodings import as_utf8
@@ -36,6 +36,17 @@ class Digest(Protocol):
     """A hash that grows with the bytes it is given, such as hashlib's."""
 
     def update(self, data: Any, /) -> None: ...
+
+
+class Stamp(NamedTuple):
+    """What tells whether a file is the same."""
+
+    size: int
+    modified: int  # nanoseconds
+    digest: str
+
+
+Stamps = dict[str, Stamp]  # by path
 
 
 def display_name(path: str) -> str:
@@ -208,6 +219,13 @@ def hash_file(path: str, digest: Digest) -> None:
     """Give all bytes of a file to a hash."""
     with opened(path, text=False, digest=digest) as file:
         drain(file)
+
+
+def stamp(path: str) -> Stamp:
+    """Return the size, the time and a hash of all bytes of a file."""
+    status, digest = os.stat(path), new_digest()
+    hash_file(path, digest)
+    return Stamp(status.st_size, status.st_mtime_ns, digest.hexdigest())
 
 
 def drain(file: File) -> None:

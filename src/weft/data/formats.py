@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from weft.core.errors import UserError
 from weft.data.delimiters import NAMES, delimiter_of
-from weft.data.files import STDIN_SUFFIX, File, raw_lines
+from weft.data.files import STDIN_SUFFIX, File, Stamps, raw_lines
 
 Cells = Sequence[str]  # one a role, then the further references of the target
 Rows = Iterator[tuple[int, Cells]]
@@ -75,6 +75,8 @@ class ReadReport:
     """the first ten rows left out, as `file:line: reason`"""
     kinds: dict[str, str] = field(default_factory=dict)
     """the kind of each column, by role"""
+    stamps: Stamps = field(default_factory=dict)
+    """size, time and hash of each file that a cell names, by path"""
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -104,6 +106,7 @@ class BadRowPolicy:
     skip: bool = False
     training: bool = True  # the rows are pairs to learn from, so that --on-bad-line and the column flags exist
     hint: str = ""  # what to do about a file of one column
+    spans: bool = False  # whether targets stand in their sources, and may say where
     latest: str = ""
     advice: str = ""  # about the latest
 

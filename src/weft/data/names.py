@@ -12,6 +12,7 @@ PAIRS = (
     ("input inputs", "output outputs"),
     ("word words grapheme graphemes spelling orthography", "pron pronunciation phones phonemes phoneme ipa arpabet"),
     ("word words", "transcription transliteration"),
+    ("document paragraph passage article story", "answer answers span"),
     ("question query prompt", "answer answers response completion reply"),
     ("instruction", "output response"),
     ("lemma", "form inflected inflection"),

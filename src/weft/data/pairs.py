@@ -1,26 +1,24 @@
 """Pairs: files of any format → a stream of `Pair`, with the columns chosen and every bad row named by file and line.
 
-`read_pairs` reads data to learn from, `read_inputs` what to predict: one Pair a line there, whatever the line holds.
+`read_pairs` reads data to learn from; `inputs.read_inputs` reads what to predict.
 Nothing is stripped, normalised or held: memory is that of a line (but see the limits of `files` and `records`).
 """
 
 from __future__ import annotations
 
-import io
-import sys
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import BinaryIO, Literal, cast
+from typing import Literal
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.blocks import Row
 from weft.data.cells import TEXT, CellChecks, Kinds
-from weft.data.columns import AUTOMATIC, ROLES, Columns, choose_fields, unknown
+from weft.data.columns import AUTOMATIC, PARTS, ROLES, Columns, choose_fields, unknown
 from weft.data.conll import conll_rows
-from weft.data.encodings import as_utf8
 from weft.data.files import (
     Digest,
     File,
@@ -36,6 +34,7 @@ from weft.data.files import (
 )
 from weft.data.formats import (
     BadRowPolicy,
+    Cells,
     Fault,
     Layout,
     ReadReport,
@@ -46,12 +45,15 @@ from weft.data.formats import (
     parallel_rows,
     tsv_rows,
 )
+from weft.data.named_files import part_of
+from weft.data.pieces import PASSAGE, PIECE, pieces
 from weft.data.records import Fields, json_rows, parquet_rows
+from weft.data.sides.span import span_cells
 from weft.data.tables import parallel_positions, picked, picker
 
-__all__ = ["Columns", "ReadReport", "fingerprint", "read_inputs", "read_pairs", "spool_stdin"]
+__all__ = ["Columns", "ReadReport", "fingerprint", "read_pairs", "spool_stdin"]
 
-PROGRESS_ROWS = 20_000
+PROGRESS_ROWS, PROGRESS_FILES = 20_000, 200  # rows of text, and rows that each name a file, which take longer
 
 
 def read_pairs(
@@ -88,12 +90,18 @@ def read_rows(
     Kinds of columns that are not given are recognised, and written down in the report.
     """
     policy = BadRowPolicy(ReadReport() if report is None else report, longest, on_bad_line == "skip")
-    checks = CellChecks(kinds, longest, policy.report.kinds)
+    policy.spans = kinds.target == "span"
+    stamps = policy.report.stamps if digest is not None else None
+    checks = CellChecks(kinds, longest, policy.report.kinds, stamps)
     with spool_stdin(paths) as files:
         sizes = [size_of(path) for path in files]  # a missing file is said before an hour of reading, not after it
         policy.hint = _parallel_hint(files)
+        roles = ROLES[1:] if checks.alone else ROLES
         for number, path in enumerate(files):
-            with _table(path, columns, ROLES, policy, digest) as table:
+            if checks.running and kind_of(path) in ("", "stdin"):
+                yield from _running_rows(path, policy, digest, checks, progress)
+                continue
+            with open_table(path, columns, roles, policy, digest) as table:
                 table.before, table.size, table.total = sum(sizes[:number]), sizes[number], sum(sizes) or 1
                 yield from _good_rows(table, columns, policy, checks, progress)
     if progress:
@@ -114,6 +122,7 @@ class _Table:
     names: Sequence[str]  # of the files that hold the source and the target
     rows: Rows
     share: Callable[[], float]
+    folder: str = ""  # that names of files in it are relative to
     before: int = 0
     size: int = 0
     total: int = 1
@@ -123,21 +132,23 @@ class _Table:
 
 
 @contextmanager
-def _table(
+def open_table(
     path: str, columns: Columns, roles: Sequence[str], policy: BadRowPolicy, digest: Digest | None = None
 ) -> Iterator[_Table]:
     """Open a file, or two parallel ones, as a table; `digest` is given the bytes of one after those of the other."""
-    first, *second = sides(path) if policy.training else [path]
+    first, *second = sides(path) if policy.training and "source" in roles else [path]
     is_parquet = kind_of(path) == "parquet"
     with ExitStack() as stack:
         file = stack.enter_context(opened(first, text=not is_parquet, digest=None if is_parquet else digest))
         others = [stack.enter_context(opened(side)) for side in second]
         for each in (file, *others):
-            _note_encoding(each.name, each.encoding, policy)
+            note_encoding(each.name, each.encoding, policy)
+        if not others:
+            _check_tag_column(columns, path, policy)
         if others:
             yield _parallel((file, others[0]), columns, path, policy)
         else:
-            yield _Table([file.name] * 2, _rows(file, columns, roles, policy), file.share)
+            yield _Table([file.name] * 2, _rows(file, columns, roles, policy), file.share, folder_of(first))
         if digest is not None and not is_parquet:
             drain(file)
     for side in [first] if is_parquet else second:  # read in another order than their bytes
@@ -145,7 +156,31 @@ def _table(
             hash_file(side, digest)
 
 
-def _note_encoding(name: str, encoding: str, policy: BadRowPolicy) -> None:
+def _check_tag_column(columns: Columns, path: str, policy: BadRowPolicy) -> None:
+    """Refuse a table where the tag is to be the ending of the target file."""
+    if policy.training and columns.tag is None and columns.tag_from == "extension":
+        raise UserError(
+            "data.tag_from=extension needs parallel files, but this is a single table",
+            path,
+            "name its column of tags with --tag, or give parallel files such as train.en:train.de",
+        )
+
+
+def _tags_of(table: _Table, columns: Columns) -> tuple[str, str]:
+    """Return the tags of a row and of the same row the other way round: the endings of the parallel files."""
+    if columns.tag is not None or columns.tag_from != "extension":
+        return "", ""
+    endings = [name.removesuffix(".gz").rpartition("/")[2].rpartition(".")[2] for name in table.names]
+    if endings[0] == endings[1] or not all("." in name.removesuffix(".gz") for name in table.names):
+        raise UserError(
+            f"{table.names[0]} and {table.names[1]} need different extensions, which become the tags",
+            "data.tag_from=extension",
+            "rename the files, for example to train.en:train.de",
+        )
+    return endings[1], endings[0]
+
+
+def note_encoding(name: str, encoding: str, policy: BadRowPolicy) -> None:
     if encoding:
         policy.report.note(f"{name}: read as {encoding}, which its byte order mark names")
 
@@ -154,7 +189,12 @@ def _parallel(files: tuple[File, File], columns: Columns, path: str, policy: Bad
     positions = parallel_positions(columns, files, path, policy)
     pick = picker(positions)
     rows = ((line, pick(cells)) for line, cells in parallel_rows(files, policy))
-    return _Table([files[at].name for at in positions], rows, files[0].share)
+    return _Table([files[at].name for at in positions], rows, files[0].share, folder_of(files[0].path))
+
+
+def folder_of(path: str) -> str:
+    """Return the folder that names in a table are relative to: its own, or the current one for stdin."""
+    return os.getcwd() if display_name(path) == "<stdin>" else os.path.dirname(os.path.abspath(path))
 
 
 def _rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRowPolicy) -> Rows:
@@ -179,7 +219,46 @@ def _rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRowPoli
         return conll_rows(file, columns, roles, policy, universal=kind == "conllu")
     if kind in ("jsonl", "json"):
         return json_rows(file, choose, target, policy)
+    if kind in ("", "stdin") and "source" not in roles:
+        return _line_rows(file, columns.present(roles), policy)
     return picked((csv_rows if kind == "csv" else tsv_rows)(file, policy), columns, roles, file.name, policy)
+
+
+def _line_rows(file: File, roles: Sequence[str], policy: BadRowPolicy) -> Rows:
+    """Yield each line of a plain text as one cell, tabs and all."""
+    for role in (role for role in roles if role != "target"):
+        raise UserError(f"a plain text has no column for the {role}", file.name, "give a table, such as a .tsv file")
+    for line, raw in enumerate(raw_lines(file.stream), 1):
+        try:
+            text = decoded(raw)
+        except Fault as fault:
+            policy.bad(f"{file.name}:{line}", fault)
+            continue
+        yield line, [text] if text.strip() else []
+
+
+def _running_rows(
+    path: str,
+    policy: BadRowPolicy,
+    digest: Digest | None,
+    checks: CellChecks,
+    progress: Callable[[int, float], None] | None,
+) -> Iterator[Row]:
+    """Yield the pieces of a running text."""
+    report, rows_before = policy.report, policy.report.rows
+    checks.names["target"] = "text"
+    with opened(path, digest=digest) as file:
+        note_encoding(file.name, file.encoding, policy)
+        most = PASSAGE if checks.running == "passages" else PIECE
+        for _, text in pieces(file, by_line=checks.running == "lines", most=most):
+            report.rows += 1
+            if progress and report.rows % PROGRESS_ROWS == 0:
+                progress(report.rows, file.share())
+            yield "", text, "", (), (), ""
+        if digest is not None:
+            drain(file)
+    if report.rows == rows_before:
+        raise UserError("the file is empty", display_name(path), "give a file with some text in it")
 
 
 def _good_rows(
@@ -191,16 +270,23 @@ def _good_rows(
 ) -> Iterator[Row]:
     report, longest = policy.report, policy.longest
     rows_before, skipped_before = report.rows, report.skipped
-    tag_at, features_at, context_at = _extras(columns, 2)
-    width = len(columns.present(ROLES))
-    positions = {"source": 0, "target": 1} | ({"context": context_at} if context_at else {})
-    rows = checks.begin(table.rows, positions)
+    roles = columns.present(ROLES[1:] if checks.alone else ROLES)
+    width, target_at = len(roles), roles.index("target")
+    tag_at, features_at, context_at = extras(columns, target_at + 1)
+    positions = ({} if checks.alone else {"source": 0}) | {"target": target_at}
+    positions |= {"context": context_at} if context_at else {}
+    tag_of_file, swapped_tag = _tags_of(table, columns)
+    rows = checks.begin(table.rows, positions, table.folder)
+    cut = cutter(columns, roles, checks, table.names[0])
     all_text = checks.all_text and not context_at
+    spans = checks.names.get("target") == "span"
+    every = PROGRESS_FILES if checks.names_files else PROGRESS_ROWS
     for line, cells in rows:
         if not cells:
             report.blank += 1
             continue
-        source, target, references = cells[0], cells[1], tuple(cells[width:])
+        example, references = cells, tuple(cells[width:])
+        source, target = cells[0] if target_at else "", cells[target_at]
         if not (  # what most rows are, in one test without a call
             all_text
             and 0 < len(source) <= longest
@@ -208,17 +294,36 @@ def _good_rows(
             and not (references or source.isspace() or target.isspace())
             and source.__class__ is target.__class__ is str
         ):
+            try:
+                cells = checks.resolved(cut(cells))
+            except Fault as fault_of_part:
+                policy.bad(f"{table.names[0]}:{line}", fault_of_part)
+                continue
             fault = checks.fault(cells, references)
             if fault is not None:
                 policy.bad(f"{table.names[fault[0] == 'target']}:{line}", fault[1])
                 continue
+            cells = checks.loaded(cells)
+            source, target = cells[0] if target_at else "", cells[target_at]
+            if spans:
+                try:
+                    target, *others = span_cells(source, (target, *references))
+                except Fault as fault_of_span:
+                    policy.bad(f"{table.names[1]}:{line}", fault_of_span)
+                    continue
+                references = tuple(others)
         if report.rows == rows_before:
-            report.describe_columns(cells)
+            report.describe_columns(example)
         report.rows += 1
-        if progress and report.rows % PROGRESS_ROWS == 0:
+        if progress and report.rows % every == 0:
             progress(report.rows, table.share_of_all())
-        tag = cells[tag_at].strip() if tag_at else ""
-        features = _split_features(cells[features_at]) if features_at else ()
+        tag = cells[tag_at].strip() if tag_at else tag_of_file
+        if columns.swap:  # each reference is a pair, so that every second row is the one before it, swapped
+            for each in (target, *references):
+                yield source, each, tag, (), (), ""
+                yield each, source, swapped_tag, (), (), ""
+            continue
+        features = split_features(cells[features_at]) if features_at else ()
         yield source, target, tag, features, references, cells[context_at] if context_at else ""
     if report.rows == rows_before:
         raise _no_rows(table.names[0], report.skipped - skipped_before, policy)
@@ -233,93 +338,30 @@ def _no_rows(name: str, skipped: int, policy: BadRowPolicy) -> UserError:
     return UserError("the file is empty: it has no row of data", name, "give a file with one pair on each line")
 
 
-def _extras(columns: Columns, first: int, order: Sequence[str] = ROLES[2:]) -> tuple[int, int, int]:
+def extras(columns: Columns, first: int, order: Sequence[str] = ROLES[2:]) -> tuple[int, int, int]:
     """Return where tag, features and context stand in a row of chosen cells; 0 for one that is not chosen."""
     roles = columns.present(order)
     at = {role: first + roles.index(role) if role in roles else 0 for role in order}
     return at["tag"], at["features"], at["context"]
 
 
+def cutter(columns: Columns, roles: Sequence[str], checks: CellChecks, name: str) -> Callable[[Cells], Cells]:
+    """Return what names the part of a recording that the start and the end of its row tell, if there are any."""
+    at = {role: roles.index(role) for role in PARTS if columns.of(role) is not None and role in roles}
+    if not at:
+        return lambda cells: cells
+    if checks.names.get("source") != "audio":
+        what = f"{' and '.join(at)} select part of a recording, but the source is {checks.names.get('source')}"
+        raise UserError(what, name, "leave data.start and data.end out, or choose a source of recordings")
+
+    def cut(cells: Cells) -> Cells:
+        begin, end = (cells[at[role]] if role in at and at[role] < len(cells) else "" for role in PARTS)
+        return [part_of(cells[0], begin, end), *cells[1:]]
+
+    return cut
+
+
 @lru_cache(maxsize=65536)  # the same few hundred bundles come again and again
-def _split_features(text: str) -> tuple[str, ...]:
+def split_features(text: str) -> tuple[str, ...]:
     pieces = text.split(";") if ";" in text else text.split()
     return tuple(stripped for piece in pieces if (stripped := piece.strip()))
-
-
-INPUTS = ("source", "context", "tag", "features")  # what a row to predict has, in the order of plain lines
-
-
-def read_inputs(
-    path: str, columns: Columns, *, longest: int = 20_000, report: ReadReport | None = None, kinds: Kinds = TEXT
-) -> Iterator[Pair]:
-    """Stream what to predict: one Pair for each line (or row of a table), in order, also for an empty one."""
-    policy = BadRowPolicy(ReadReport() if report is None else report, longest, training=False)
-    checks = CellChecks(kinds, longest, policy.report.kinds)
-    if path == "-":
-        buffer = (
-            sys.stdin.buffer if isinstance(sys.stdin.buffer, io.BufferedReader) else io.BufferedReader(_raw_stdin())
-        )
-        stream, encoding = as_utf8(buffer, display_name(path))
-        yield from _plain_inputs(stream, display_name(path), encoding, columns, policy, checks)
-    elif kind_of(path) in ("", "stdin"):
-        with opened(path) as file:
-            yield from _plain_inputs(file.stream, file.name, file.encoding, columns, policy, checks)
-    else:
-        with _table(path, columns, INPUTS, policy) as table:
-            yield from _inputs(table.rows, table.names[0], columns, policy, checks)
-
-
-def _raw_stdin() -> io.RawIOBase:
-    """Return a stdin that some program has put in the place of the real one."""
-    return cast(io.RawIOBase, sys.stdin.buffer)
-
-
-def _inputs(rows: Rows, name: str, columns: Columns, policy: BadRowPolicy, checks: CellChecks) -> Iterator[Pair]:
-    tag_at, features_at, context_at = _extras(columns, 1, INPUTS[1:])
-    for line, cells in checks.begin(rows, {"source": 0} | ({"context": context_at} if context_at else {})):
-        if not cells:
-            yield Pair("")
-            continue
-        fault = checks.fault(cells, ()) if cells[0].strip() else None  # an empty source has an empty output
-        if fault is not None:
-            policy.bad(f"{name}:{line}", fault[1])
-        tag = cells[tag_at].strip() if tag_at else ""
-        features = _split_features(cells[features_at]) if features_at else ()
-        yield Pair(cells[0], "", tag, features, (), cells[context_at] if context_at else "")
-
-
-def _plain_inputs(
-    stream: BinaryIO, name: str, encoding: str, columns: Columns, policy: BadRowPolicy, checks: CellChecks
-) -> Iterator[Pair]:
-    _note_encoding(name, encoding, policy)
-    return _inputs(_plain_rows(stream, name, columns, policy), name, columns, policy, checks)
-
-
-def _plain_rows(stream: BinaryIO, name: str, columns: Columns, policy: BadRowPolicy) -> Rows:
-    """Yield lines of source, or of source<TAB>context<TAB>tag<TAB>features with those that the training had."""
-    roles = columns.present(INPUTS)
-    for line, raw in enumerate(raw_lines(stream), 1):
-        try:
-            text = decoded(raw)
-            if len(roles) == 1:
-                yield line, [text]
-            else:
-                yield line, _split_plain(text, roles) if text.strip() else []
-        except Fault as fault:
-            policy.bad(f"{name}:{line}", fault)
-
-
-def _split_plain(text: str, roles: list[str]) -> list[str]:
-    cells = text.split("\t")
-    if len(cells) == len(roles):
-        return cells
-    wanted = "<TAB>".join(roles)
-    if len(cells) < len(roles):
-        raise Fault(
-            f"this line has no {roles[len(cells)]}",
-            f"write each line as {wanted}, because the model was trained with these columns",
-        )
-    raise Fault(
-        f"this line has {len(cells)} columns, but {wanted} is expected",
-        "remove the other tabs, or name the file .tsv so that it is read with the columns of the training data",
-    )

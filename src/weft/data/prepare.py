@@ -12,7 +12,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -35,21 +35,25 @@ from weft.data.cache import (
     write_cached,
 )
 from weft.data.corpus import Corpus, is_corpus, write_blocks
-from weft.data.files import display_name, fingerprint, size_of
+from weft.data.files import display_name, fingerprint, sides, size_of
 from weft.data.formats import ReadReport, kind_of
+from weft.data.named_files import NamedFiles
+from weft.data.pairs import folder_of
 from weft.data.resemblance import differences
-from weft.data.scan import SCAN, SPOOL, Files, Scan, scan
+from weft.data.scan import NAMED, SCAN, SPOOL, Files, Scan, scan
+from weft.data.sides import document
 from weft.data.sides.side import block_cells
 from weft.data.sides.sides import Sides
+from weft.data.sides.table import names_files
 from weft.data.spool import read_blocks
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, Survey
 from weft.data.text import augment, unseen
-from weft.data.text.tokens import COUNTED, SUBWORDS, Tokeniser, from_json, learn, learn_counted
+from weft.data.text.tokens import COUNTED, PROMPTED, SUBWORDS, Tokeniser, from_json, learn, learn_counted
 from weft.data.text.unseen import STAND_INS
 
 __all__ = ["Files", "Prepared", "cache_root", "counted", "given_in_memory", "keep_given"]
 
-FORMAT = 15
+FORMAT = 17
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 
 Progress = Callable[[str, int, float], None]  # what is being done, rows so far, share
@@ -78,30 +82,57 @@ class Prepared:
 
     @property
     def fingerprint(self) -> str:
-        """Return a hash of the training files."""
-        return self._fingerprints[0]
+        """Return a hash of the training files, and of the files that they name."""
+        return self._named.fingerprints(*self._fingerprints)[0]
 
     @property
     def valid_fingerprint(self) -> str:
-        """Return a hash of all validation files; "" if there are none."""
-        return self._fingerprints[1]
+        """Return a hash of all validation files, and of the files that they name; "" if there are none."""
+        return self._named.fingerprints(*self._fingerprints)[1]
+
+    @property
+    def _named(self) -> NamedFiles:
+        """Return the files that the tables name; text names none, so that the tables need not be read to know it."""
+        kinds, columns = self.files.kinds, self.files.columns
+        roles = ["source", "target", *(["context"] if columns.context is not None else [])]
+        return self.scan.named if any(names_files(kinds.of(role)) for role in roles) else NamedFiles()
 
     @cached_property
     def folder(self) -> Path:
         """Return the cache entry of these data; on a first start they are read for it."""
         forget_old(self._root)
         if "_fingerprints" in self.__dict__ or any(self._root.glob(f"{self._key}-*")):
-            folder = self._entry()
-            if usable(folder, [SCAN]):
-                os.utime(folder)
-                return folder
+            for folder in self._entries():
+                if usable(folder, [SCAN]) and self._is_current(folder):
+                    os.utime(folder)
+                    return folder
         try:
             return self._scanned()
         except OSError as error:
             raise unwritable(self._root, error) from error
 
-    def _entry(self) -> Path:
-        return self._root / f"{self._key}-{digest_of(self._fingerprints)}"
+    def _entries(self) -> list[Path]:
+        """Return the entries that may hold these tables: where they name files, one for each content of those."""
+        name = self._entry(NamedFiles()).name
+        return [self._root / name, *sorted(self._root.glob(f"{name}-*"))]
+
+    def _entry(self, named: NamedFiles) -> Path:
+        content = f"-{digest_of([named.digest, self._folders])}" if named else ""
+        return self._root / f"{self._key}-{digest_of(self._fingerprints)}{content}"
+
+    def _is_current(self, folder: Path) -> bool:
+        """Return whether the files that the tables name, if they name any, are as they were."""
+        if not (folder / NAMED).exists():
+            return True
+        if not usable(folder, [NAMED]):
+            return False
+        return NamedFiles.from_json((folder / NAMED).read_text(encoding="utf-8")).unchanged(self._folders)
+
+    @property
+    def _folders(self) -> list[str]:
+        """Return the folders that names of files are relative to."""
+        tables = (*self.files.pairs, *self.files.valid)
+        return [folder_of(side) for path in tables for side in sides(path)]
 
     def _scanned(self) -> Path:
         """Read the files into a new entry, which is written aside and renamed."""
@@ -113,9 +144,11 @@ class Prepared:
             progress = None if tell is None else lambda rows, share: tell("reading", rows, share)
             result = scan(self.files, aside, progress)
             write_cached(aside / SCAN, result.to_json())
-            seal_cached(aside, [SCAN, SPOOL])
+            if result.named:
+                write_cached(aside / NAMED, result.named.to_json())
+            seal_cached(aside, [SCAN, SPOOL, *([NAMED] if result.named else [])])
             self._fingerprints = result.fingerprint, result.valid_fingerprint
-            folder = self._entry()
+            folder = self._entry(result.named)
             if not (folder / manifest.NAME).exists():  # another run may have made the same meanwhile
                 shutil.rmtree(folder, ignore_errors=True)
                 aside.rename(folder)
@@ -127,7 +160,9 @@ class Prepared:
     @cached_property
     def scan(self) -> Scan:
         """Return what is known of the files."""
-        return Scan.from_json((self.folder / SCAN).read_text(encoding="utf-8"))
+        known = Scan.from_json((self.folder / SCAN).read_text(encoding="utf-8"))
+        path = self.folder / NAMED
+        return replace(known, named=NamedFiles.from_json(path.read_text(encoding="utf-8"))) if path.exists() else known
 
     @property
     def survey(self) -> Survey:
@@ -216,13 +251,24 @@ class Prepared:
             yield block if learned.all() else block.only(learned.tolist())
 
     def tokeniser(
-        self, role: Role, tokens: str, size: int, tag_at: str = "start", unseen: str = "unknown"
+        self,
+        role: Role,
+        tokens: str,
+        size: int,
+        tag_at: str = "start",
+        unseen: str = "unknown",
+        also: Role | None = None,
+        marks: tuple[str, ...] = (),
     ) -> Tokeniser:
-        """Return the tokeniser of one column, where the other side is not text."""
-        marks = self.survey.marks if role == "source" else ()
-        path = self.folder / f"tokens-{digest_of([role, tokens, size])}" / f"{role}.json"
+        """Return the tokeniser of one column, where the other side is not text; `also`: of a further column, too.
+
+        `marks` are symbols that it has besides those of the text and its tags.
+        """
+        marks = (*marks, *(self.survey.marks if role == "source" else ()))
+        roles: tuple[Role, ...] = (role,) if also is None else (role, also)
+        path = self.folder / f"tokens-{digest_of(['+'.join(roles), tokens, size, *marks])}" / f"{role}.json"
         if not usable(path.parent):
-            write_cached(path, self._learn_one(tokens, size, (role,), "", marks).to_json())
+            write_cached(path, self._learn_one(tokens, size, roles, "", marks).to_json())
             seal_cached(path.parent, [path.name])
         tokeniser = from_json(path.read_text(encoding="utf-8"), str(path))
         tokeniser.tag_at, tokeniser.unseen = tag_at, unseen
@@ -240,7 +286,7 @@ class Prepared:
 
         A tag that the decoder reads is a symbol of the target, too, and so are stand-ins.
         """
-        prompted, more = tag_at == "decoder", STAND_INS if unseen == "carried" else ""
+        prompted, more = tag_at in PROMPTED, STAND_INS if unseen == "carried" else ""
         folder = self.folder / f"tokens-{digest_of([source, target, shared, prompted, more])}"
         paths = folder / "source.json", folder / "target.json"
         if not usable(folder):
@@ -288,10 +334,14 @@ class Prepared:
         """Return the names of the cache folders that hold these data and their encoded pairs."""
         return [self.folder.name, f"{self.folder.name}/{corpus.folder.name}"]
 
-    def corpus(self, sides: Sides, augmented: int = 0) -> Corpus:
-        """Return the training pairs encoded, with augmented ones, and some whose characters are hidden, if wanted."""
+    def corpus(self, sides: Sides, augmented: int = 0, excerpts: int = 0) -> Corpus:
+        """Return the training pairs encoded, with augmented ones, and some whose characters are hidden, if wanted.
+
+        `excerpts`: for each document, so many pairs of a sentence and the rest.
+        """
         carried = isinstance(sides.source, Tokeniser) and sides.source.unseen == "carried"
         versions = [*([augmented, augment.VERSION] if augmented else []), *([unseen.VERSION] if carried else [])]
+        versions += [excerpts, document.VERSION, 0] if excerpts else []
         contents = [side.to_json() for side in sides.by_role.values()]
         folder = self.folder / f"corpus-{digest_of([*contents, *versions])}"
         if usable(folder) and is_corpus(folder):
@@ -301,8 +351,10 @@ class Prepared:
             pairs = self.training("encoding")
             pairs = augment.with_augmented(list(pairs), augmented) if augmented else pairs
             blocks = blocks_of(unseen.with_hidden(pairs) if carried else pairs)
+        if excerpts:
+            blocks = blocks_of(document.with_excerpts(self.training("encoding"), excerpts))
         try:
-            return write_blocks(blocks, sides, folder)
+            return write_blocks(blocks, sides, folder, self.files.columns.swap)
         except OSError as error:
             raise unwritable(folder, error) from error
 

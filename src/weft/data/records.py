@@ -1,8 +1,8 @@
 """Formats that name their fields: JSON lines, JSON lists and Parquet → rows of the wanted fields as text.
 
 A field inside an object is named with dots (`translation.en`). A list of texts in the target field is several
-references: the first is the cell, and the others follow after all cells. A list of numbers, or of lists of them,
-becomes its JSON text (a `NumbersText`). Any other list is a bad row.
+references: the first is the cell, and the others follow after all cells. A list of numbers, or of lists of them (notes
+are such lists, too), becomes its JSON text (a `NumbersText`). Any other list is a bad row.
 
 A reader is given `choose`, which turns the fields it finds into the wanted ones, in the order of the cells it yields.
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core.errors import UserError, did_you_mean
+from weft.data import squad
 from weft.data.files import BOM, File, raw_lines
 from weft.data.formats import BadRowPolicy, Cells, Fault, Rows, decoded, kind_of, not_utf8
 
@@ -43,6 +44,8 @@ def json_rows(file: File, choose: Choose, target: int | None, policy: BadRowPoli
     """
     is_list = kind_of(file.path) == "json" and file.start().lstrip()[:1] == b"["
     records: Records = (_listed if is_list else _lined)(file, policy)
+    if kind_of(file.path) == "json" and squad.is_squad(file.start()):
+        records = squad.records(_whole_text(file), file.name, policy.spans)
     wanted: list[str] = []
     for line, record in records:
         if record is None:
@@ -51,7 +54,10 @@ def json_rows(file: File, choose: Choose, target: int | None, policy: BadRowPoli
         if not wanted:
             wanted = choose(Fields(list(record), {name: _is_text(value) for name, value in _leaves(record)}))
         try:
-            yield line, _cells([_field(record, name) for name in wanted], wanted, target)
+            values = [_field(record, name) for name in wanted]
+            if policy.spans and target is not None and values[target] == []:
+                values[target] = ""  # no answer
+            yield line, _cells(values, wanted, target)
         except Fault as fault:
             policy.bad(f"{file.name}:{line}", fault)
 
@@ -64,10 +70,14 @@ def _cells(values: Sequence[Any], names: Sequence[str], target: int | None) -> C
     return [*_cells([*values[:target], first, *values[target + 1 :]], names, None), *others]
 
 
+def _empty_list(name: str) -> Fault:
+    return Fault(f"the field {name!r} is an empty list", "write at least one text, number or step in it")
+
+
 def _references(values: list[Any], name: str) -> list[str]:
     """Return the texts of a list, each one a right output."""
     if not values:
-        raise Fault(f"the field {name!r} is an empty list", "write at least one text in it")
+        raise _empty_list(name)
     if not all(isinstance(value, str) for value in values):
         raise Fault(f"the field {name!r} is a list, but not of texts", _as_text(values, name))
     return [_text(value, name) for value in values]
@@ -182,6 +192,8 @@ def _text(value: Any, name: str) -> str:
         return str(value)
     if is_numbers(value):
         return NumbersText(json.dumps(value))
+    if value == []:
+        raise _empty_list(name)
     raise Fault(f"the field {name!r} is {_called(value)}, not text", _as_text(value, name))
 
 
@@ -192,10 +204,14 @@ class NumbersText(str):
 
 
 def is_numbers(value: Any) -> bool:
-    """Return whether a value is a list that begins with a number, a missing one, or a list of them."""
+    """Return whether a value is a list that begins with a number, a missing one, or a list of them.
+
+    Empty lists, which are rests among notes, may come before it.
+    """
     if not isinstance(value, list) or not value:
         return False
-    first = value[0][0] if isinstance(value[0], list) and value[0] else value[0]
+    first = next((item for item in value if item != []), [None])
+    first = first[0] if isinstance(first, list) else first
     return first is None or (isinstance(first, int | float) and not isinstance(first, bool))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,15 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.core.pair import Pair
-from weft.data.blocks import Block, blocks
+from weft.data.blocks import Block, blocks, unswapped
 from weft.data.cells import TEXT, Kinds
-from weft.data.files import new_digest
+from weft.data.files import Stamps, new_digest
+from weft.data.formats import kind_of
+from weft.data.named_files import NamedFiles, content_of
 from weft.data.pairs import Columns, ReadReport, read_rows
 from weft.data.sides.side import ROLES, block_cells
 from weft.data.spool import write_block
 from weft.data.survey import Survey, Surveyor, shuffle_keys
 
-SPOOL, SCAN = "pairs.spool", "scan.json"
+SPOOL, SCAN, NAMED = "pairs.spool", "scan.json", "named.json"
+LAST_KEY = 2**32 - 1
 Progress = Callable[[int, float], None]  # rows so far, share
 
 
@@ -55,9 +58,12 @@ class Scan:
     characters: dict[str, dict[str, int]]  # by side, of the training pairs
     report: ReadReport
     valid_report: ReadReport
+    named: NamedFiles = field(default_factory=NamedFiles)  # which is kept in a file of its own
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        content = {**asdict(self)}
+        del content["named"]
+        return json.dumps(content, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Scan:
@@ -82,24 +88,32 @@ def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
         [pair for block in read([path], valid_report, valid_digest, None) for pair in block.pairs()]
         for path in files.valid
     ]
-    repeats, surveyor = _Repeats(valid), Surveyor(0 if files.valid else files.hold_out, kinds)
-    counts = {role: CharacterCounts() for role in ROLES}
+    repeats, surveyor = _Repeats(valid, valid_report.stamps), Surveyor(0 if files.valid else files.hold_out, kinds)
+    counts, rows, tags = {role: CharacterCounts() for role in ROLES}, 0, Counter[str]()
     with (folder / SPOOL).open("wb", buffering=1 << 20) as spool:
         for block in read(files.pairs, report, digest, progress):
-            keys = shuffle_keys(block.sources)
+            originals = unswapped(block) if files.columns.swap else block
+            contents = content_of(block.sources, report.stamps) if report.stamps else block.sources
+            keys = _keys(files, block, originals.sources if files.columns.swap else contents, rows, kinds)
+            rows += len(block)
             write_block(spool, block, keys)
             surveyor.add(block, keys)
-            repeats.add(block)
-            for role in [role for role, kind in kinds.items() if kind == "text"]:
+            for extras in originals.extras.values():
+                tags[extras.tag] += 1
+            repeats.add(block, contents)
+            for role in [role for role, kind in kinds.items() if kind in ("text", "document")]:
                 counts[role].add(block_cells(block, role))
         spool.flush()
         os.fsync(spool.fileno())
     survey, held_out = surveyor.result()
+    survey = replace(survey, running=bool(files.kinds.running))
     report.layout = valid_report.layout = None
+    named = NamedFiles(report.stamps, valid_report.stamps)
+    report.stamps, valid_report.stamps = {}, {}
     return Scan(
         fingerprint=digest.hexdigest(),
         valid_fingerprint=valid_digest.hexdigest() if files.valid else "",
-        survey=survey,
+        survey=replace(survey, tags=dict(sorted(tags.items()))),
         valid=valid or [held_out],
         repeated=repeats.counts(),
         characters={
@@ -109,7 +123,23 @@ def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
         },
         report=report,
         valid_report=valid_report,
+        named=named,
     )
+
+
+def _keys(files: Files, block: Block, contents: Sequence[str], before: int, kinds: Mapping[str, str]) -> list[int]:
+    """Return the keys that decide which rows are held out: those of the same source (`contents`) together.
+
+    Where the target is alone, it decides; of the lines of a plain text, the last are held out. Documents are held out
+    with all their queries: those to be searched later are new, too.
+    """
+    if kinds.get("target") == "document":
+        return shuffle_keys(block.targets)
+    if kinds.get("source") != "none":
+        return shuffle_keys(contents)
+    if any(kind_of(path) not in ("", "stdin") for path in files.pairs):
+        return shuffle_keys(block.targets)
+    return [LAST_KEY - before - row for row in range(len(block))]
 
 
 def _reader(files: Files) -> Callable[..., Iterable[Block]]:
@@ -133,22 +163,32 @@ def _reader(files: Files) -> Callable[..., Iterable[Block]]:
 
 
 class _Repeats:
-    """Finds validation pairs among the training pairs; of several references one is enough."""
+    """Finds validation pairs among the training pairs; of several references one is enough.
 
-    def __init__(self, valid: Sequence[Sequence[Pair]]) -> None:
-        self._valid = valid
+    A source that names a file is compared by what the file holds.
+    """
+
+    def __init__(self, valid: Sequence[Sequence[Pair]], stamps: Stamps) -> None:
+        self._valid = [[_by_content(pair, stamps) for pair in pairs] for pairs in valid] if stamps else valid
+        valid = self._valid
         self._sources = {pair.source for pairs in valid for pair in pairs}
         self._wanted = {single for pairs in valid for pair in pairs for single in pair.single()}
         self._seen: set[Pair] = set()
 
-    def add(self, block: Block) -> None:
+    def add(self, block: Block, contents: Sequence[str]) -> None:
+        """Add training pairs, and what the source of each holds."""
         if not self._sources:
             return
-        for row in [row for row, source in enumerate(block.sources) if source in self._sources]:
-            self._seen.update(single for single in block.pair(row).single() if single in self._wanted)
+        for row in [row for row, source in enumerate(contents) if source in self._sources]:
+            pair = replace(block.pair(row), source=contents[row])
+            self._seen.update(single for single in pair.single() if single in self._wanted)
 
     def counts(self) -> list[int]:
         return [sum(any(single in self._seen for single in p.single()) for p in pairs) for pairs in self._valid]
+
+
+def _by_content(pair: Pair, stamps: Stamps) -> Pair:
+    return replace(pair, source=content_of([pair.source], stamps)[0])
 
 
 class CharacterCounts:

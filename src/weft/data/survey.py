@@ -43,10 +43,17 @@ class Survey:
     context: SideSurvey = field(default_factory=SideSurvey)
     kinds: dict[str, str] = field(default_factory=dict)  # by role
     columns: dict[str, dict[str, Any]] = field(default_factory=dict)  # by role, of columns that are not text
+    tags: dict[str, int] = field(default_factory=dict)  # rows by tag; of swapped pairs, by that of one way
+    running: bool = False  # whether the rows are pieces of a running text
 
     def kind(self, role: str) -> str:
         """Return the kind of a column; "none" if there is none in this role."""
         return self.kinds.get(role, "none" if role == "context" else "text")
+
+    @property
+    def alone(self) -> bool:
+        """Whether the target is the only column."""
+        return self.kind("source") == "none"
 
     @property
     def shared_characters(self) -> float:

@@ -18,12 +18,14 @@ from weft.data import headers
 from weft.data.columns import (
     AUTOMATIC,
     MOST_NAMES,
+    ONLY_TARGETS,
     ROLES,
     SIDES,
     Columns,
     beyond,
     check_apart,
     names_of_roles,
+    unclear,
     unknown,
 )
 from weft.data.files import File
@@ -116,6 +118,8 @@ class _Table:
     def layout(self, columns: Columns, roles: Sequence[str]) -> tuple[list[int], bool]:
         """Return the positions of the roles, and whether the first row is a header."""
         cells = [cell.strip() for cell in self.rows[0]]
+        if "source" not in roles:
+            return self._only_target(columns, roles, cells)
         if len(cells) == 1 and len(roles) == 1:  # a table of inputs alone: that column is the source
             return [0], cells[0] == columns.source
         if len(cells) == 1 and self.policy.training and (columns.source is None or columns.source != columns.target):
@@ -124,6 +128,17 @@ class _Table:
         positions = self._positions(columns, roles, names)
         locations = {role: f"column {at + 1}" for role, at in zip(roles, positions)}
         check_apart(columns, locations, self.where, self.policy)
+        self.policy.report.layout = self._layout(columns, roles, positions, names)
+        return positions, bool(names)
+
+    def _only_target(self, columns: Columns, roles: Sequence[str], cells: list[str]) -> tuple[list[int], bool]:
+        """Return the same for a task that has one column: the only one, or one that is chosen or has a usual name."""
+        header = columns.named or any(name in ONLY_TARGETS for name in cells)
+        names = cells if header or (len(cells) > 1 and self._looks_like_header(cells)) else []
+        known = names_of_roles(names, columns, roles) if names else {}
+        if columns.target is None and "target" not in known and len(cells) > 1:
+            raise unclear(names or [f"column {at + 1}" for at in range(len(cells))], ["target"], self.where)
+        positions = [self._position(role, columns.of(role), known.get(role), names, {"target": 0}) for role in roles]
         self.policy.report.layout = self._layout(columns, roles, positions, names)
         return positions, bool(names)
 

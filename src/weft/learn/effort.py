@@ -39,7 +39,7 @@ def share_of_speed(operations: float, seconds: float, most: float) -> float:
     return min(1.0, operations / max(1e-9, seconds) / most)
 
 
-def limits(progress: Progress, most: float) -> tuple[dict[str, float], str]:
+def limits(progress: Progress, most: float, augmented: bool = False) -> tuple[dict[str, float], str]:
     """Where a run's time went, in shares; and what to change for it to go faster."""
     seconds = {**progress.spent, "learning": progress.spent.get("steps", 0.0) - progress.spent.get("batches", 0.0)}
     names = ("learning", "batches", "validation", "saving")
@@ -48,6 +48,8 @@ def limits(progress: Progress, most: float) -> tuple[dict[str, float], str]:
     effort = share_of_speed(progress.operations, seconds["learning"], most)
     if spent["validation"] + spent["saving"] > 0.25:
         return spent, "validation and saving: lower train.evaluations or train.valid_pairs"
+    if spent["batches"] > 0.1 and augmented:
+        return spent, "augmentation, which is computed anew for every row: a free core, or less of it, would help"
     if spent["batches"] > 0.1:
         return spent, "reading batches: keep the cache (WEFT_CACHE) on a faster disk"
     if effort < WELL_USED:
@@ -65,7 +67,7 @@ def limits(progress: Progress, most: float) -> tuple[dict[str, float], str]:
 def weights(model: Model) -> tuple[int, int]:
     """That a symbol of the source meets, and one of the target."""
     tables = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
-    reading = _matrices([model.get_submodule("source_reader"), model.get_submodule("encoder")], tables)
+    reading = _matrices([part for name, part in model.named_children() if name in ("source_reader", "encoder")], tables)
     return reading, _matrices([model], tables - {id(getattr(model.head, "weight", None))}) - reading
 
 

@@ -36,11 +36,11 @@ def evaluation_line(
     epochs: float,
     share: float,
     examples: Sequence[Example],
-    target_kind: str = "text",
+    scored_as: str = "text",
 ) -> dict[str, Any]:
     """Describe an evaluation, and whether it is the best so far by `metric`."""
     return {
-        **({} if target_kind == "text" else {"target": target_kind}),
+        **({} if scored_as == "text" else {"target": scored_as}),
         "kind": "evaluation",
         "step": progress.step,
         "epoch": round(epochs, 4),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from weft.data.batches import EpochPlan
 from weft.data.corpus import Corpus
 from weft.learn import snapshot
 from weft.learn.affordable import affordable_pairs
+from weft.learn.ahead import BatchesAhead
+from weft.learn.augmentation import Augmentation
 from weft.learn.backward import Backward
 from weft.learn.budget import Budget, rate_at
 from weft.learn.checkpoint import Checkpoint
@@ -29,14 +31,16 @@ from weft.learn.effort import Effort
 from weft.learn.feeding import Feeding
 from weft.learn.log_lines import evaluation_line, report_line
 from weft.learn.model import objective_of
-from weft.learn.optimise import Average, adamw, clip_gradient, set_rate
+from weft.learn.objectives import predictions
+from weft.learn.optimise import Average, adamw, clip_gradient, freeze, set_rate
 from weft.learn.progress import Progress, Window
+from weft.learn.retrieval import Mined
 from weft.learn.selection import improves
 from weft.learn.signals import Signals
 from weft.learn.snapshot import Snapshots
 from weft.learn.validate import Validator, examples
 from weft.learn.world import World
-from weft.nn.model import Model, Seq2Seq
+from weft.nn.model import Model, Writer
 from weft.score.evaluation import Evaluation
 from weft.score.metrics import table_of
 from weft.search.decode import SearchPlan
@@ -56,13 +60,22 @@ class _Stopped(Exception):
 
 def epoch_of(corpus: Corpus, spec: Spec, number: int) -> EpochPlan:
     """Return the batches of one epoch, as the settings have it."""
-    aligned, train = spec.objective.kind == "ctc", spec.train
-    return corpus.epoch(number, train.batch_tokens, train.seed, aligned=aligned, repeat_power=spec.data.repeat_power)
+    train, data = spec.train, spec.data
+    return corpus.epoch(
+        number,
+        train.batch_tokens,
+        train.seed,
+        aligned=spec.objective.kind == "ctc",
+        factor=spec.factor,
+        repeat_power=data.repeat_power,
+        tag_temperature=data.tag_temperature,
+    )
 
 
 def epochs_per_pass(corpus: Corpus, spec: Spec) -> float:
     """Return how many epochs have as many rows as the corpus: more than one where data.repeat_power thins them."""
-    return 1.0 if spec.data.repeat_power == 1 else corpus.pairs / max(1, len(epoch_of(corpus, spec, 0).rows))
+    as_they_are = spec.data.repeat_power == 1 and spec.data.tag_temperature == 1
+    return 1.0 if as_they_are else corpus.pairs / max(1, len(epoch_of(corpus, spec, 0).rows))
 
 
 class NotFinite(Exception):
@@ -84,19 +97,31 @@ class Trainer:
         world: World,
         reporter: Reporter,
         models: int = 1,
+        initialised: Collection[str] = (),
     ) -> None:
-        """`validator` has all validation pairs; the run that is scored at the end has so many `models`."""
+        """`validator` has all validation pairs; the run that is scored at the end has so many `models`.
+
+        `initialised` are the names of the tensors that come from another run.
+        """
         self.spec, self.model, self.corpus, self.world, self.reporter = spec, model, corpus, world, reporter
         self.validator, self._greedy = validator.part(spec.train.valid_pairs), greedy
         self._all_pairs, self._models = len(validator.pairs), models
         max_epochs = spec.train.max_epochs * epochs_per_pass(corpus, spec) if spec.train.max_epochs else 0.0
         self.budget = Budget(spec.train.budget_seconds, spec.train.steps, spec.train.epochs, max_epochs)
         objective = objective_of(spec, self._class_counts)
-        self.backward = Backward(model, objective, spec.train.precision, world.device)
+        running = validator.sides.running
+        carries = running is not None and running.carried
+        self.backward = Backward(model, objective, spec.train.precision, world.device, carries)
         self.feeding = Feeding(**spec.feeding.model_dump(exclude={"noise"}))
-        self.optimiser = adamw(model, spec.train.weight_decay, spec.train.embed_rate)
+        freeze(model, spec.train.freeze)
+        slow = {p for name, p in model.named_parameters() if name in initialised}
+        train = spec.train
+        self.optimiser = adamw(model, train.weight_decay, train.embed_rate, slow, train.init_rate)
         self.average = Average(model, spec.train.average)
+        self.augmentation = Augmentation.of(spec, validator.sides)
+        self._batches = BatchesAhead(corpus, self.augmentation)
         self.effort = Effort(model, spec.train.precision)
+        self.mined = Mined(model, corpus, spec.retrieve.negatives, world.device)
         self.progress = Progress(processes=world.size)
         self.log = log
         self.signals = Signals()
@@ -114,9 +139,12 @@ class Trainer:
         snapshot.check_optimiser(checkpoint, self.model, self.world.rank, self._snapshots.path)
         snapshot.put(checkpoint, self.model, self.optimiser, self.average, self.world)
         self.progress = checkpoint.progress
+        carried = snapshot.carried_of(checkpoint, self.world.rank)
+        self.backward.carry_on(carried)
+        self.mined.carry_on(carried)
         self._snapshots.restored(self.progress)
         if self.progress.place >= len(self._epoch_plan()):
-            what = f"the checkpoint was taken at batch {self.progress.place:,} of an epoch that has fewer"
+            what = f"the checkpoint was taken at batch {self.progress.place:,} of an epoch that has fewer batches"
             raise UserError(what, str(self._snapshots.path), "restore the folder from a copy, or train again")
         if self.progress.validation_pairs:
             self.validator = self.validator.part(self.progress.validation_pairs)
@@ -209,6 +237,8 @@ class Trainer:
 
     def _step(self) -> None:
         rows = self._epoch_plan()[self.progress.place]
+        if self.progress.place == 0:
+            self.backward.carried = None
         rate = self.spec.train.rate * rate_at(self.share, self.spec.train.schedule, self.spec.train.warmup)
         set_rate(self.optimiser, rate)
         self._tick()  # what an evaluation or a save took is not the step's
@@ -230,20 +260,29 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         own_rows = rows[self.world.rank :: self.world.size]
         with self._spending("batches"):
-            batch = self.corpus.batch(own_rows).to(self.world.device) if len(own_rows) else None
+            batch = self._batches.take(self.progress.epoch, own_rows).to(self.world.device) if len(own_rows) else None
+            self._begin_next()
         if batch is not None:
+            batch = self.mined.added(batch, own_rows)
             operations = self.effort.operations(batch)
             self.progress.window.operations += operations
             self.progress.operations += operations
-        tokens = batch.wanted.mask.sum() if batch is not None else torch.zeros((), device=self.world.device).long()
+        none = torch.zeros((), device=self.world.device).long()
+        tokens = none if batch is None else predictions(self.backward.objective, batch)
         count = self.world.sum(tokens.clone())
         total = torch.zeros((), device=self.world.device)
         if batch is not None:
-            if isinstance(self.model, Seq2Seq):
+            if isinstance(self.model, Writer):
                 batch = self.feeding(self.model, batch, self.share)
             total = self.backward(batch, count)
         self.world.sum_gradients(self.model)
         return float(self.world.sum(total)), int(count)
+
+    def _begin_next(self) -> None:
+        """Begin to prepare the next batch of the epoch."""
+        plan, place = self._epoch_plan(), self.progress.place + 1
+        if place < len(plan):
+            self._batches.begin(self.progress.epoch, plan[place][self.world.rank :: self.world.size])
 
     def _advance(self, count: int) -> None:
         self.progress.step += 1
@@ -288,13 +327,15 @@ class Trainer:
             self.validator = self.validator.part(evaluation.n)
         self._compare_with_best(evaluation)
         self._tick()
-        shown, kind = examples(self.validator.pairs, evaluation.outputs), self.validator.sides.target_kind
+        shown, kind = examples(self.validator.pairs, evaluation.outputs), self.validator.sides.scored_as
         line = evaluation_line(
             self.progress, evaluation, self.spec.train.select, self._epochs(), self.share, shown, kind
         )
         if self.world.first:
             self.log.write(line)
             self.reporter.evaluation(line, shown)
+        with self.average.in_place():
+            self.mined.update()
         self._save()
         if self.world.first:
             after_evaluation()
@@ -328,7 +369,7 @@ class Trainer:
         score, loss, table = (
             evaluation.metrics[metric],
             evaluation.metrics["loss"],
-            table_of(self.validator.sides.target_kind),
+            table_of(self.validator.sides.scored_as),
         )
         better = improves(table[metric], table["loss"], score, loss, progress.best_score, progress.best_loss)
         if better or progress.best_step < 0:
@@ -348,9 +389,10 @@ class Trainer:
         self._tick()
         self.progress.log_bytes, self.progress.log_sum = self.log.bytes, self.log.checksum()
         random_states = self.world.gather(snapshot.random_state(self.world.device))
+        carried = self.world.gather([*self.backward.carried_tensors(), *self.mined.tensors()])
         if self.world.first:
             with self._spending("saving"):
-                taken = snapshot.take(self.model, self.optimiser, self.average, random_states, self.progress)
+                taken = snapshot.take(self.model, self.optimiser, self.average, random_states, self.progress, carried)
                 self._snapshots.save(taken)
         self._saved_at = time.monotonic()
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from weft.core.kinds import Objective
 from weft.data.sides.sides import Sides
 from weft.data.text.tokens import Tokeniser
-from weft.learn.objectives import OBJECTIVES, CrossEntropy, class_weights
+from weft.learn.objectives import OBJECTIVES, CrossEntropy, CtcBeside, class_weights
 from weft.nn.assemble import AnyModel, assemble
 from weft.nn.heads import copied_as
 from weft.spec import Spec
@@ -17,6 +17,8 @@ from weft.spec import Spec
 
 def objective_of(spec: Spec, counts: Callable[[], Tensor]) -> Objective:
     """Return the objective of a run; `counts` returns how often each label occurs, for class weights."""
+    if spec.objective.ctc_share:
+        return CtcBeside(spec.objective.smoothing, spec.objective.ctc_share)
     if not spec.objective.class_power:
         return OBJECTIVES[spec.objective.kind](spec.objective.smoothing)
     return CrossEntropy(spec.objective.smoothing, class_weights(counts(), spec.objective.class_power))
@@ -25,7 +27,7 @@ def objective_of(spec: Spec, counts: Callable[[], Tensor]) -> Objective:
 def model_of(spec: Spec, sides: Sides) -> AnyModel:
     """Return a model that is freshly initialised from torch's random state."""
     source, target, copies = sides.source, sides.target, None
-    if spec.head.kind == "copy" and not spec.embed.shared:
+    if spec.head.kind == "copy" and not spec.one_table:
         assert isinstance(source, Tokeniser)
         assert isinstance(target, Tokeniser)
         copies = copied_as(source.names, target.names)

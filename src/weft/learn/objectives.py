@@ -17,6 +17,7 @@ from weft.core.emissions import Choice
 from weft.core.kinds import Batch, Emission, Loss, Objective
 from weft.core.masks import real_first, reorder
 from weft.core.pair import PAD
+from weft.core.vectors import Vector, row_keys
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,23 @@ class Ctc:
         return Loss(total, (batch.wanted.mask & fits).sum())
 
 
+@dataclass(frozen=True)
+class CtcBeside:
+    """(1 − λ) of the cross-entropy of the decoder and λ of the CTC loss of the encoder's states (Watanabe 2017).
+
+    Label smoothing is that of the cross-entropy. A target that CTC cannot align is learned by the decoder alone.
+    """
+
+    smoothing: float
+    share: float
+
+    def __call__(self, emission: Choice, batch: Batch) -> Loss:
+        assert emission.frames is not None, "the model has CTC beside its decoder"
+        written = CrossEntropy(self.smoothing)(emission, batch)
+        aligned = Ctc()(emission.frames, batch)
+        return Loss((1 - self.share) * written.total + self.share * aligned.total, written.count)
+
+
 def ctc_log_probs(emission: Choice, batch: Batch) -> Tensor:
     """Return log Σ p(alignment) of each target (B,); −∞ for one that needs more positions than its source has."""
     log_probs, mask = _real_first(emission, batch)
@@ -95,10 +113,11 @@ def ctc_log_probs(emission: Choice, batch: Batch) -> Tensor:
 
 def _real_first(emission: Choice, batch: Batch) -> tuple[Tensor, Tensor]:
     """Return log-probabilities (B, S, V) and mask (B, S) with the real positions of each source at its start."""
-    order = real_first(batch.source.mask)
+    mask = batch.source.mask if emission.mask is None else emission.mask
+    order = real_first(mask)
     if order is None:
-        return emission.log_probs, batch.source.mask
-    return reorder(emission.log_probs, order), reorder(batch.source.mask, order)
+        return emission.log_probs, mask
+    return reorder(emission.log_probs, order), reorder(mask, order)
 
 
 def class_weights(counts: Tensor, power: float) -> Tensor:
@@ -111,14 +130,60 @@ def class_weights(counts: Tensor, power: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What an emission itself says of the wanted values, summed over real steps: squared error or −log p."""
+    """What an emission itself says of the wanted values, summed over real steps: squared error, distance or −log p."""
 
     def __call__(self, emission: Emission, batch: Batch) -> Loss:
         return Loss(emission.nll(batch.wanted).sum(), batch.wanted.mask.sum())
 
 
+@dataclass(frozen=True)
+class SpanLikelihood:
+    """−log p of the spans that are right, of which several count together; summed over rows that have any."""
+
+    def __call__(self, emission: Emission, batch: Batch) -> Loss:
+        return Loss(emission.nll(batch.wanted).sum(), batch.wanted.mask.any(1).sum())
+
+
+@dataclass(frozen=True)
+class Contrastive:
+    """−log softmax of cos(source, target)/τ over the batch's targets, and over its sources, half of each; by row.
+
+    Equal targets are not negatives, nor are targets of equal sources. Further targets of the batch are negatives of
+    every row.
+    """
+
+    def __call__(self, emission: Vector, batch: Batch) -> Loss:
+        targets, sources = row_keys(batch.wanted), row_keys(batch.source)
+        candidates = targets if batch.others is None else torch.cat([targets, row_keys(batch.others)])
+        rows = torch.arange(len(targets), device=targets.device)
+        right = (targets[:, None] == candidates) | (
+            torch.nn.functional.pad(sources[:, None] == sources, (0, len(candidates) - len(sources)))
+        )
+        right[rows, rows] = False
+        scores = emission.scores().masked_fill(right, float("-inf"))
+        back = scores[:, : len(targets)].T
+        total = cross_entropy(scores, rows, reduction="sum") + cross_entropy(back, rows, reduction="sum")
+        return Loss(total / 2, torch.tensor(len(targets), device=targets.device))
+
+
+def predictions(objective: Objective, batch: Batch) -> Tensor:
+    """Return how many predictions the loss of a batch is the mean of: rows of spans and vectors, else positions."""
+    real = batch.wanted.mask
+    return real.any(1).sum() if isinstance(objective, SpanLikelihood | Contrastive) else real.sum()
+
+
+def span_likelihood(smoothing: float = 0.0) -> SpanLikelihood:
+    """Return the objective of spans, whose positions are not smoothed."""
+    return SpanLikelihood()
+
+
+def contrastive(smoothing: float = 0.0) -> Contrastive:
+    """Return the objective of vectors, whose negatives are not smoothed."""
+    return Contrastive()
+
+
 def likelihood(smoothing: float = 0.0) -> Likelihood:
-    """Return the objective of numbers, which have no labels to smooth."""
+    """Return the objective of numbers and notes, which have no labels to smooth."""
     return Likelihood()
 
 
@@ -126,6 +191,10 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "cross-entropy": CrossEntropy,
     "ctc": Ctc,
     "squared": likelihood,
+    "distance": likelihood,
     "gaussian": likelihood,
     "mixture": likelihood,
+    "notes": likelihood,
+    "span": span_likelihood,
+    "contrastive": contrastive,
 }

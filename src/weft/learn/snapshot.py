@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,22 @@ def _device_random_state(device: torch.device) -> Tensor:
 
 
 def take(
-    model: nn.Module, optimiser: torch.optim.Optimizer, average: Average, random: list[Tensor], progress: Progress
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    average: Average,
+    random: list[Tensor],
+    progress: Progress,
+    carried: Sequence[Sequence[Tensor]] = (),
 ) -> Checkpoint:
-    """Return everything that a run is at this moment. `weights` are what predicts: the averages, if there are any."""
+    """Return everything that a run is at this moment. `weights` are what predicts: the averages, if there are any.
+
+    `random` and `carried` have each process's random states, and the states that its next batch goes on from.
+    """
     raw = {name: p.detach().cpu() for name, p in model.named_parameters()}
     weights = dict(zip(raw, (a.cpu() for a in average.weights))) if average.weights else raw
     rest: dict[str, Tensor] = {f"random.{rank}": state for rank, state in enumerate(random)}
+    for rank, states in enumerate(carried):
+        rest |= {f"carried.{rank}.{number}": state.detach().cpu() for number, state in enumerate(states)}
     rest["average.updates"] = torch.tensor(average.updates)
     for name, parameter in model.named_parameters():
         if average.weights:
@@ -67,6 +77,12 @@ def take(
         {name: w.contiguous() for name, w in rest.items()},
         copy.deepcopy(progress),
     )
+
+
+def carried_of(saved: Checkpoint, rank: int) -> list[Tensor]:
+    """Return the states that the next batch of a process goes on from; none where it does not."""
+    names = [name for name in saved.optimiser if name.startswith(f"carried.{rank}.")]
+    return [saved.optimiser[name] for name in sorted(names, key=lambda name: int(name.rpartition(".")[2]))]
 
 
 def put(saved: Checkpoint, model: nn.Module, optimiser: torch.optim.Optimizer, average: Average, world: World) -> None:

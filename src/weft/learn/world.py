@@ -46,6 +46,8 @@ class World:
         flat = self.sum(torch.cat([g.flatten() for g in grads]))
         for parameter, part in zip(parameters, torch.split(flat, [p.numel() for p in parameters])):
             parameter.grad = part.view_as(parameter).clone()
+        for statistic in (p for p in parameters if not p.requires_grad):
+            statistic.copy_(self.sum(statistic.detach().clone()) / self.size)
 
     def agree(self, value: T) -> T:
         """The first process's value, everywhere."""
@@ -92,15 +94,15 @@ def pick_device(name: str) -> torch.device:
 def join_world(device: str) -> Iterator[World]:
     """The processes that torchrun started, or this one alone."""
     size, rank, local = (int(os.environ.get(k, d)) for k, d in (("WORLD_SIZE", 1), ("RANK", 0), ("LOCAL_RANK", 0)))
-    place = pick_device(device)
-    if place.type == "cuda":
-        place = torch.device("cuda", local)
-        torch.cuda.set_device(place)
+    chosen = pick_device(device)
+    if chosen.type == "cuda":
+        chosen = torch.device("cuda", local)
+        torch.cuda.set_device(chosen)
     if size == 1 or dist.is_initialized():
-        yield World(rank, size, place)
+        yield World(rank, size, chosen)
         return
-    dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
     try:
-        yield World(rank, size, place)
+        yield World(rank, size, chosen)
     finally:
         dist.destroy_process_group()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.core.pair import MASK
 from weft.score.confusion import Confusion
 from weft.score.metrics import table_for
-from weft.spec import Spec
+from weft.spec import Side, Spec
+from weft.tasks import TASKS
 
 
 def card(
@@ -19,13 +21,17 @@ def card(
         [
             f"# {name}",
             "",
-            f"{_architecture(spec)} {_ensemble(spec, final)} {facts['parameters']:,} parameters and was {training}.",
+            f"{architecture(spec)} {_ensemble(spec, final)} {facts['parameters']:,} parameters and was {training}.",
             "",
             *_scores(final),
             "![training curves](curves.png)",
             "",
             *_confusions(final),
-            *_examples(final),
+            *_tunes(spec, final),
+            *_series(final),
+            *_seen(spec, final),
+            *_continuations(spec, final),
+            *([] if spec.target.kind == "notes" else _examples(final)),
             *_data(facts),
             *_choices(reasons),
             "## Use",
@@ -33,31 +39,69 @@ def card(
             f"    weft predict {facts['folder']} FILE",
             f"    weft evaluate {facts['folder']} PAIRS",
             "",
+            *_hints(spec),
             "Every setting is in `spec.yaml`; `weft config show` explains them.",
             "",
         ]
     )
 
 
-def _architecture(spec: Spec) -> str:
+def architecture(spec: Spec) -> str:
     """Return one sentence about encoder, decoder and tokens."""
     encoder, decoder = _encoder(spec), _decoder(spec)
-    source, target = spec.source.tokens, spec.target.tokens
+    source, target = _symbols(spec.source), _symbols(spec.target)
     if spec.task == "classify":
         return f"A classifier: {encoder} reads {source}, and its {POOLS[spec.pool.kind]} becomes a label."
     if spec.task == "classify-tokens":
         return f"A sequence labeller: {encoder} reads {source} and predicts a label for each."
+    if spec.task == "language-model":
+        return f"A language model: {decoder} continues {target}."
+    if spec.task == "masked-lm":
+        return f"A masked language model: {encoder} reads {target} and finds those that are hidden."
+    if spec.task == "denoise":
+        return f"A model that restores texts: {encoder} reads corrupted {target}, {decoder} writes them."
     if spec.decoder.kind == "none":
         return f"A sequence-to-sequence model: {encoder} reads {source} and emits {target} or blanks (CTC)."
     direction = " from last to first" if spec.backward else ""
     return f"A sequence-to-sequence model: {encoder} reads {source}, {decoder} writes {target}{direction}."
 
 
+def _hints(spec: Spec) -> list[str]:
+    """Return how inputs are written, where that is not obvious."""
+    if not TASKS[spec.task].corrupts:
+        return []
+    hides = spec.task == "masked-lm"
+    what = "each token that is to be found" if hides else "what is missing"
+    example = 'echo "one of the <mask> films" | weft predict RUN -'
+    return [f"In an input line, `{MASK}` stands for {what}:", "", f"    {example}", ""]
+
+
+ROLL = "![tunes of the data and of the model](tunes.png)"
+FENCE, GOES_ON = "```", " ▸"
+SYMBOLS = {
+    "numbers": "numbers",
+    "notes": "notes",
+    "audio": "sound",
+    "image": "pictures",
+}  # by kind, of columns that are not text
+DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
 MOST_CONFUSED = 5  # kinds of mistakes that are listed
 POOLS = {"last": "last state", "mean": "mean state", "query": "summary by a learned query"}
 
 
+def _symbols(side: Side) -> str:
+    """Return what a model reads or writes of a column."""
+    return SYMBOLS.get(side.kind, side.tokens)
+
+
 def _encoder(spec: Spec) -> str:
+    if spec.source.kind == "image":
+        network = f"a residual CNN over {'columns' if spec.image.layout == 'columns' else 'a grid'}"
+        return network if spec.encoder.kind == "none" else f"{network} with {_layers(spec)}"
+    return _layers(spec)
+
+
+def _layers(spec: Spec) -> str:
     encoder = spec.encoder
     if encoder.kind == "none":
         return "no encoder"
@@ -76,9 +120,9 @@ def _decoder(spec: Spec) -> str:
     if decoder.kind != "recurrent":
         return f"a Transformer of {size}"
     score = decoder.attention.score
-    attention = "without attention" if score == "none" else f"with {score} attention"
+    attention = " without attention" if score == "none" else f" with {score} attention"
     article = "an" if decoder.cell[0] in "el" else "a"
-    return f"{article} {decoder.cell.upper()} of {size} {attention}"
+    return f"{article} {decoder.cell.upper()} of {size}{'' if spec.task == 'language-model' else attention}"
 
 
 def _ensemble(spec: Spec, final: Mapping[str, Any]) -> str:
@@ -162,12 +206,60 @@ def _confusions(final: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _seen(spec: Spec, final: Mapping[str, Any]) -> list[str]:
+    """Return the picture of what was read and written, and where the model looked."""
+    if spec.source.kind not in DRAWN_SOURCES or not final.get("examples"):
+        return []
+    names = DRAWN_SOURCES[spec.source.kind]
+    how = f"Six {names} of the validation data, what the model wrote, and where it looked:"
+    return ["## What it saw", "", how, "", f"![{names}, outputs and attention](seen.png)", ""]
+
+
+def _series(final: Mapping[str, Any]) -> list[str]:
+    """Return the picture of predicted series, where there is one."""
+    if not final.get("series"):
+        return []
+    how = "Validation rows from a small error to a large one, each the median of a sixth of them:"
+    return ["## Predictions", "", how, "", "![predicted series and their truth](series.png)", ""]
+
+
 def _examples(final: Mapping[str, Any]) -> list[str]:
     rows = [
         f"| {_escaped(source)} | {_escaped(output)} | {'✓' if output == target else '✗ ' + _escaped(target)} |"
         for source, target, output in final.get("examples") or ()
     ]
     return ["## Examples", "", "| source | output | |", "|---|---|---|", *rows, ""] if rows else []
+
+
+def tunes_of(final: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+    """Return what is drawn of a run that predicts notes: what was given, the data's tune, and the model's."""
+    rows: Sequence[Sequence[str]] = final.get("continuations", final.get("examples")) or ()
+    return rows
+
+
+def _tunes(spec: Spec, final: Mapping[str, Any]) -> list[str]:
+    if spec.target.kind != "notes" or not tunes_of(final):
+        return []
+    given = "grey: the prompt" if spec.task == "language-model" else "grey: notes that the model reads"
+    return ["## Tunes", "", f"Of the validation data, and as the model writes them ({given}):", "", ROLL, ""]
+
+
+def _continuations(spec: Spec, final: Mapping[str, Any]) -> list[str]:
+    """Return prompts from the validation data and how the model goes on, as blocks of text."""
+    if spec.target.kind in SYMBOLS or not final.get("continuations"):
+        return []
+    blocks = [
+        line
+        for prompt, _, output in final["continuations"]
+        for line in (FENCE, f"{prompt}{GOES_ON}{output}".replace("```", "'''"), FENCE, "")
+    ]
+    return [
+        "## Samples",
+        "",
+        f"Prompts from the validation text and, after {GOES_ON}, how the model goes on:",
+        "",
+        *blocks,
+    ]
 
 
 def _data(facts: Mapping[str, Any]) -> list[str]:

@@ -109,8 +109,7 @@ class Attention(nn.Module):
         if gained:
             scores = [score + more for score, more in zip(scores, gained, strict=True)]
         weights = torch.stack([self.weigh(hide(score, mask)) for score in scores], dim=1)  # (B, H, T, S)
-        note("decode.cross", weights)
-        return weights
+        return note("decode.cross", weights)
 
     def _mixed(self, weights: Tensor, source: PreparedSource) -> Tensor:
         if self.heads == 1:

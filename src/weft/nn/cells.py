@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from weft.core.trace import note
 from weft.nn.fused import FusedCell
 
 
@@ -109,6 +110,7 @@ class Gru(Recurrence):
         (before,) = state
         for_gates, for_candidate = torch.split(inputs, [2 * self.width, self.width], dim=-1)
         z, r = torch.sigmoid(for_gates + self.gates(before)).chunk(2, dim=-1)
+        z, r = note(".z", z), note(".r", r)
         h = blend(before, torch.tanh(for_candidate + self.candidate(r * before)), z)
         return h, (h,)
 
@@ -138,8 +140,8 @@ class GruAfter(Recurrence):
         (before,) = state
         r_x, z_x, new_x = inputs.chunk(3, dim=-1)
         r_h, z_h, new_h = self.hidden(before).chunk(3, dim=-1)
-        new = torch.tanh(new_x + torch.sigmoid(r_x + r_h) * (new_h + self.bias))
-        h = blend(new, before, torch.sigmoid(z_x + z_h))
+        z, r = note(".z", torch.sigmoid(z_x + z_h)), note(".r", torch.sigmoid(r_x + r_h))
+        h = blend(torch.tanh(new_x + r * (new_h + self.bias)), before, z)
         return h, (h,)
 
     def sequence(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -169,8 +171,8 @@ class Mut1(Recurrence):
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         (before,) = state
         z, r, new = inputs.chunk(3, dim=-1)
-        r = torch.sigmoid(r + self.reset(before))
-        h = blend(before, torch.tanh(self.candidate(r * before) + new), torch.sigmoid(z))
+        z, r = note(".z", torch.sigmoid(z)), note(".r", torch.sigmoid(r + self.reset(before)))
+        h = blend(before, torch.tanh(self.candidate(r * before) + new), z)
         return h, (h,)
 
     def fused(self) -> FusedCell:
@@ -197,6 +199,7 @@ class Mut2(Recurrence):
         (before,) = state
         for_gates, new = torch.split(inputs, [2 * self.width, self.width], dim=-1)
         z, r = torch.sigmoid(for_gates + self.gates(before)).chunk(2, dim=-1)
+        z, r = note(".z", z), note(".r", r)
         h = blend(before, torch.tanh(self.candidate(r * before) + new), z)
         return h, (h,)
 
@@ -214,8 +217,8 @@ class Mut3(Gru):
         (before,) = state
         z, r, new = inputs.chunk(3, dim=-1)
         of_z, of_r = self.gates.weight.chunk(2)
-        z = torch.sigmoid(z + linear(torch.tanh(before), of_z))
-        r = torch.sigmoid(r + linear(before, of_r))
+        z = note(".z", torch.sigmoid(z + linear(torch.tanh(before), of_z)))
+        r = note(".r", torch.sigmoid(r + linear(before, of_r)))
         h = blend(before, torch.tanh(self.candidate(r * before) + new), z)
         return h, (h,)
 

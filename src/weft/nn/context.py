@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from weft.core.kinds import Column, Encoder, Memory, Reader
+from weft.core.kinds import Column, Encoder, Memory, Reader, StepReader
 from weft.core.masks import reverse_real
+from weft.core.pair import PAD
+from weft.core.trace import scope
 
 
 def at_steps(beside: Tensor, place: int, length: int) -> Tensor:
@@ -23,9 +25,12 @@ def at_steps(beside: Tensor, place: int, length: int) -> Tensor:
 class StepContext(nn.Module):
     """At step t the decoder reads the context's value t, and no later one."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: StepReader) -> None:
         super().__init__()
         self.reader = reader
+
+    def join(self, vectors: Tensor, mask: Tensor, context: Column) -> tuple[Tensor, Tensor]:
+        return vectors, mask
 
     def extend(self, memory: Memory, context: Column) -> Memory:
         return memory
@@ -45,9 +50,17 @@ class AttendedContext(nn.Module):
     def steps(self, context: Column) -> Tensor | None:
         return None
 
+    def join(self, vectors: Tensor, mask: Tensor, context: Column) -> tuple[Tensor, Tensor]:
+        return vectors, mask
+
     def extend(self, memory: Memory, context: Column) -> Memory:
         self.reader.begin()
-        values = reverse_real(context.values, context.mask) if self.encoder.reverse else context.values
-        more = self.encoder(self.reader(values), context.mask)
+        read = Column(reverse_real(context.values, context.mask), context.mask) if self.encoder.reverse else context
+        with scope("context"):
+            more = self.encoder(*self.reader.read(read))
         states, mask = torch.cat([memory.states, more.states], dim=1), torch.cat([memory.mask, more.mask], dim=1)
-        return replace(memory, states=states, mask=mask, source=None)
+        copied = memory.source
+        if copied is None or copied.shape != memory.mask.shape:  # vectors, or fewer states than symbols
+            return replace(memory, states=states, mask=mask, source=None)
+        not_copied = copied.new_full(more.mask.shape, PAD)  # heads copy from the source alone
+        return replace(memory, states=states, mask=mask, source=torch.cat([copied, not_copied], dim=1))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from weft.core.kinds import Memory
 from weft.core.masks import biased_layers, last_real, reverse_real
-from weft.core.trace import note
+from weft.core.trace import note, scope
 from weft.nn.dropout import Dropout, begin_all
 from weft.nn.multihead import FeedForward, MultiHead, ResidualNorm, last_norm
 from weft.nn.positions import NoPositions
@@ -26,8 +26,9 @@ class RecurrentEncoder(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Memory:
         """Read vectors (B, S, E), reversed already where `reverse` says so; the states are in the source's order."""
         begin_all(self)
-        states, final, cells = self.reader(x, mask)
-        note("encode.states", states)
+        with scope("encode"):
+            states, final, cells = self.reader(x, mask)
+        states = note("encode.states", states)
         if self.reverse:
             states = reverse_real(states, mask)
         states, final = self.dropout(states), tuple(self.dropout(h) for h in final)
@@ -45,7 +46,7 @@ class EncoderBlock(nn.Module):
     def forward(self, x: Tensor, mask: Tensor, positions: NoPositions) -> Tensor:
         query, key, value = self.attention.of_one(self.around_attention.before(x))
         query, key = positions.turn(query, 0), positions.turn(key, 0)
-        seen = self.attention.attend(query, key, value, mask, "encode.self")
+        seen = self.attention.attend(query, key, value, mask, ".self")
         x = self.around_attention.after(x, seen)
         return self.around_feed.after(x, self.feed(self.around_feed.before(x)))
 
@@ -63,20 +64,25 @@ class TransformerEncoder(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Memory:
         positions = self.positions
         bias = positions.bias(x.shape[1], x.shape[1], 0)
-        for block, seen in zip(self.blocks, biased_layers(mask[:, None, None], bias, len(self.blocks)), strict=True):
-            x = block(x, seen, positions)
+        layers = zip(self.blocks, biased_layers(mask[:, None, None], bias, len(self.blocks)), strict=True)
+        with scope("encode"):
+            for number, (block, seen) in enumerate(layers):
+                x = note(f".{number}.h", block(x, seen, positions))
         states = self.norm(x)
         return Memory(states, mask, (last_real(states, mask),))
 
 
 class NoEncoder(nn.Module):
-    """The reader's vectors are the memory."""
+    """The reader's vectors are the memory; the summary is the last one or, of grids, which have no last, the mean."""
 
     reverse = False
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, averaged: bool = False) -> None:
         super().__init__()
-        self.width = width
+        self.width, self.averaged = width, averaged
 
     def forward(self, x: Tensor, mask: Tensor) -> Memory:
+        if self.averaged:
+            real = mask[..., None].to(x.dtype)
+            return Memory(x, mask, ((x * real).sum(1) / real.sum(1),))
         return Memory(x, mask, (last_real(x, mask),))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -78,7 +79,7 @@ class Copy(Tokens):
         assert memory.source is not None
         scores = self.query(out) @ self.key(memory.states).transpose(1, 2) / out.shape[-1] ** 0.5  # (B, T, S)
         look = torch.softmax(hide(scores, memory.mask[:, None]).float(), dim=-1)
-        note("decode.copy", look)
+        look = note("decode.copy", look)
         gate = self.gate(torch.cat([out, look.to(memory.states) @ memory.states], dim=-1)).float()  # (B, T, 1)
         written = torch.log_softmax(super().forward(out, memory).logits.float(), dim=-1)
         tokens = self.copies[memory.source][:, None].expand(look.shape)  # (B, T, S)
@@ -90,6 +91,28 @@ class Ctc(Tokens):
     """Scores over the target's symbols and a blank, which is PAD, for each position of the source (Graves 2006)."""
 
     blank = PAD
+
+    def forward(self, out: Tensor, memory: Memory | None) -> Choice:
+        return Choice(self.product(self.project(out)), mask=None if memory is None else memory.mask)  # (B, S', V)
+
+
+class Joint(Tokens):
+    """Scores of a decoder and, beside them, of CTC on the encoder's states (Watanabe 2017).
+
+    Without a memory there are only those of the decoder: a search computes those of CTC once.
+    """
+
+    sees_source = True
+
+    def __init__(
+        self, width: int, memory_width: int, table: nn.Embedding, tied: bool, turned: bool, copies: Sequence[int] = ()
+    ) -> None:
+        super().__init__(width, memory_width, table, tied, turned)
+        self.aligner = Ctc(memory_width, memory_width, table, tied=False, turned=False)
+
+    def forward(self, out: Tensor, memory: Memory | None) -> Choice:
+        choice = super().forward(out, memory)
+        return choice if memory is None else replace(choice, frames=self.aligner(memory.states, memory))
 
 
 class Label(nn.Module):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from weft.core import native
+from weft.core.trace import note, tracing
 from weft.nn.cells import Recurrence, input_matrix, state_matrix
 from weft.nn.fused import FusedCell
 
@@ -70,12 +71,14 @@ class Lstm(LongShort):
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         h, c = state
         from_state, compiled = self.hidden(h), native.pointwise()
-        if compiled is not None and inputs.dim() == 2 and native.is_plain(inputs, from_state, c):
+        plain = inputs.dim() == 2 and native.is_plain(inputs, from_state, c)
+        if compiled is not None and plain and not tracing():
             h, c = compiled.lstm_step(inputs, from_state, c)
             return h, (h, c)
         i, f, new, o = (inputs + from_state).chunk(4, dim=-1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(new)
-        h = torch.sigmoid(o) * torch.tanh(c)
+        i, f, o = note(".i", torch.sigmoid(i)), note(".f", torch.sigmoid(f)), note(".o", torch.sigmoid(o))
+        c = f * c + i * torch.tanh(new)
+        h = o * torch.tanh(c)
         return h, (h, c)
 
     def sequence(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -118,7 +121,7 @@ class _Ablated(LongShort):
     def step(self, inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         h, c = state
         first, second, new = (inputs + self.hidden(h)).chunk(3, dim=-1)
-        opened = dict(zip(self.gates, (torch.sigmoid(first), torch.sigmoid(second)), strict=True))
+        opened = {name: note(f".{name}", torch.sigmoid(x)) for name, x in zip(self.gates, (first, second), strict=True)}
         kept = opened["f"] * c if "f" in opened else c
         new = torch.tanh(new)
         c = kept + (opened["i"] * new if "i" in opened else new)

@@ -5,17 +5,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Generic
+from typing import Generic, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from weft.core import native
 from weft.core.emissions import Choice
-from weft.core.kinds import Batch, Column, ContextReader, Decoder, Emission, Encoder, Head, Memory, Reader, S
+from weft.core.kinds import (
+    Batch,
+    Column,
+    ContextReader,
+    Decoder,
+    Emission,
+    Encoder,
+    Head,
+    Memory,
+    Reader,
+    S,
+    StepReader,
+)
 from weft.core.lines import Lines
 from weft.core.masks import reverse_real
-from weft.core.pair import START
+from weft.core.trace import note
 
 
 @dataclass(frozen=True)
@@ -56,11 +68,13 @@ class Model(nn.Module):
     def encode(self, source: Column, context: Column | None = None) -> Memory:
         """Return what the encoder reads of the source, and what is attended to of the context, if there is one."""
         self.source_reader.begin()
-        values = reverse_real(source.values, source.mask) if self.encoder.reverse else source.values
-        memory = replace(self.encoder(self.source_reader(values), source.mask), source=source.values)
+        read = Column(reverse_real(source.values, source.mask), source.mask) if self.encoder.reverse else source
+        vectors, mask = self.source_reader.read(read)  # (B, S', D), (B, S')
         if self.context_reader is None:
-            return memory
+            return replace(self.encoder(note("encode.inputs", vectors), mask), source=source.values)
         assert context is not None, "this model reads a context"
+        vectors, mask = self.context_reader.join(vectors, mask, context)
+        memory = replace(self.encoder(note("encode.inputs", vectors), mask), source=source.values)
         return self.context_reader.extend(memory, context)
 
     @property
@@ -68,7 +82,36 @@ class Model(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
 
-class Seq2Seq(Model, Generic[S]):
+class Writer(Model, Generic[S]):
+    """A model with a decoder: what feeding and searches need of it."""
+
+    target_reader: StepReader
+    decoder: Decoder[S]
+
+    def begin(self, source: Column, context: Column | None = None) -> SearchState[S]:
+        raise NotImplementedError
+
+    def advance(self, y: Tensor, search: SearchState[S]) -> tuple[Tensor, SearchState[S]]:
+        out, search = self._step(y, search)
+        log_probs = _log_probs(self.head(search.lines.fold(out), search.memory))
+        return search.lines.unfold(log_probs)[:, 0], search  # (N, V)
+
+    def emit(self, y: Tensor, search: SearchState[S]) -> tuple[Emission, SearchState[S]]:
+        out, search = self._step(y, search)
+        memory, lines = search.memory, search.lines
+        if memory is not None and lines.each > 1:
+            memory = memory.select(torch.arange(lines.count, device=y.device).repeat_interleave(lines.each))
+        return self.head(out, memory), search  # (N, 1, …)
+
+    def _step(self, y: Tensor, search: SearchState[S]) -> tuple[Tensor, SearchState[S]]:
+        """Read the last values, or first of all the prompt, and return the decoder's output (N, 1, D)."""
+        y = y if search.prompt is None else search.prompt
+        x = note("decode.inputs", self.target_reader(y[:, None], search.state.place))[:, 0]  # (N, D)
+        out, state = self.decoder.step(x, search.state)
+        return out[:, None], replace(search, state=state, prompt=None)
+
+
+class Seq2Seq(Writer[S]):
     """Any readers, encoder, bridge, decoder and head, trained on whole batches and searched step by step.
 
     When `prompted`, the first token of the source is not read by the encoder: the decoder reads it instead of START.
@@ -79,7 +122,7 @@ class Seq2Seq(Model, Generic[S]):
         source_reader: Reader,
         encoder: Encoder,
         bridge: nn.Module,
-        target_reader: Reader,
+        target_reader: StepReader,
         decoder: Decoder[S],
         head: Head,
         prompted: bool = False,
@@ -96,34 +139,18 @@ class Seq2Seq(Model, Generic[S]):
             given = torch.cat([batch.source.values[:, :1], given[:, 1:]], dim=1)
         memory = self.read(batch.source, batch.context)
         state = self._start(memory, batch.context)
-        return self.decoder.unroll(self.target_reader(given, state.place), state), memory
+        vectors = note("decode.inputs", self.target_reader(given, state.place))  # (B, T, D)
+        return self.decoder.unroll(vectors, state), memory
 
     def begin(self, source: Column, context: Column | None = None) -> SearchState[S]:
-        memory = self.read(source, context)
+        return self.begin_from(self.read(source, context), source, context)
+
+    def begin_from(self, memory: Memory, source: Column, context: Column | None = None) -> SearchState[S]:
+        """Begin with what encoder and bridge hand over, or with what somebody put in its place."""
         prompt = source.values[:, 0] if self.prompted else None
         lines = Lines(source.size)
         state = self._start(memory, context)
         return SearchState(state, lines, memory if self.head.sees_source else None, prompt)
-
-    def advance(self, y: Tensor, search: SearchState[S]) -> tuple[Tensor, SearchState[S]]:
-        out, search = self._step(y, search)
-        log_probs = _log_probs(self.head(search.lines.fold(out), search.memory))
-        return search.lines.unfold(log_probs)[:, 0], search  # (N, V)
-
-    def emit(self, y: Tensor, search: SearchState[S]) -> tuple[Emission, SearchState[S]]:
-        out, search = self._step(y, search)
-        memory, lines = search.memory, search.lines
-        if memory is not None and lines.each > 1:
-            memory = memory.select(torch.arange(lines.count, device=y.device).repeat_interleave(lines.each))
-        return self.head(out, memory), search  # (N, 1, …)
-
-    def _step(self, y: Tensor, search: SearchState[S]) -> tuple[Tensor, SearchState[S]]:
-        """Read the last values and return the decoder's output (N, 1, D)."""
-        if search.prompt is not None:
-            y = torch.where(y == START, search.prompt, y)
-        x = self.target_reader(y[:, None], search.state.place)[:, 0]  # (N, D)
-        out, state = self.decoder.step(x, search.state)
-        return out[:, None], replace(search, state=state)
 
     def _start(self, memory: Memory, context: Column | None) -> S:
         self.target_reader.begin()
@@ -137,6 +164,73 @@ class Seq2Seq(Model, Generic[S]):
             source = Column(source.values[:, 1:], source.mask[:, 1:])
         memory: Memory = self.bridge(self.encode(source, context))
         return memory
+
+
+class JointHead(Head, Protocol):
+    """Scores what a decoder writes, and by CTC what the encoder reads."""
+
+    aligner: Head
+
+
+class JointSeq2Seq(Seq2Seq[S]):
+    """One with a head that also scores the encoder's states by CTC; these scores are computed once for a search."""
+
+    head: JointHead
+
+    def begin_from(self, memory: Memory, source: Column, context: Column | None = None) -> SearchState[S]:
+        return replace(super().begin_from(memory, source, context), memory=None)
+
+    def begin_aligned(
+        self, source: Column, context: Column | None = None
+    ) -> tuple[SearchState[S], tuple[Tensor, Tensor]]:
+        memory = self.read(source, context)
+        frames = self.head.aligner(memory.states, memory)
+        assert isinstance(frames, Choice)
+        return self.begin_from(memory, source, context), (frames.log_probs, memory.mask)
+
+
+class LanguageModel(Writer[S]):
+    """A decoder alone, which continues what it reads. The source of a search is a prompt; in training it is empty."""
+
+    def __init__(self, target_reader: StepReader, decoder: Decoder[S], head: Head) -> None:
+        super().__init__()
+        self.target_reader, self.decoder, self.head = target_reader, decoder, head
+
+    def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
+        memory = self._nothing(batch.size, batch.wanted.device)
+        state = self._start(memory)
+        vectors = note("decode.inputs", self.target_reader(batch.given.values))  # (B, T, D)
+        return self.decoder.unroll(vectors, state), memory
+
+    def begin(self, source: Column, context: Column | None = None) -> SearchState[S]:
+        """Read prompts, which are equally long; their last values are read in the first step of the search."""
+        state, lines = self._start(self._nothing(source.size, source.device)), Lines(source.size)
+        if not source.mask.shape[1]:
+            return SearchState(state, lines, None)
+        before = Batch.between(source, source).given.values  # START p₁ … pₙ₋₁
+        _, state = self.decoder.read(self.target_reader(before), state)
+        return SearchState(state, lines, None, source.values[:, -1])
+
+    def decode_from(self, batch: Batch, before: S | None) -> tuple[Tensor, Memory, S]:
+        """Decode from a state of an earlier batch, or from the start; also return the state after the batch."""
+        memory = self._nothing(batch.size, batch.wanted.device)
+        state = self._start(memory)
+        state = state if before is None else before
+        out, after = self.decoder.read(self.target_reader(batch.given.values), state)
+        return out, memory, after
+
+    def start(self, rows: int, device: torch.device) -> S:
+        """Return the state before the first symbol."""
+        return self._start(self._nothing(rows, device))
+
+    def _start(self, memory: Memory) -> S:
+        self.target_reader.begin()
+        return self.decoder.start(memory)
+
+    def _nothing(self, rows: int, device: torch.device) -> Memory:
+        """Return the memory of a model that reads no source."""
+        states = torch.zeros(rows, 0, self.decoder.width, device=device)
+        return Memory(states, states.new_zeros(rows, 0, dtype=torch.bool))
 
 
 def _log_probs(fresh: Emission) -> Tensor:
@@ -159,12 +253,12 @@ class Aligned(Model):
         memory = self.encode(batch.source)
         return memory.states, memory
 
-    def frames(self, source: Column) -> Tensor:
-        """Return the log-probabilities of tokens and blank at each position (B, S, V)."""
+    def frames(self, source: Column) -> tuple[Tensor, Tensor]:
+        """Return the log-probabilities of tokens and blank at each position (B, S', V), and which are real (B, S')."""
         memory = self.encode(source)
         emission = self.head(memory.states, memory)
         assert isinstance(emission, Choice)
-        return emission.log_probs
+        return emission.log_probs, memory.mask
 
 
 class Classifier(Model):
@@ -208,3 +302,80 @@ class Tagger(Model):
     def label(self, source: Column, context: Column | None = None) -> Emission:
         memory = self.encode(source)
         return self.head(memory.states[:, : memory.states.shape[1] - self.ends], memory)
+
+
+class Restorer(Model):
+    """An encoder, and a symbol for each position of what it reads that was hidden."""
+
+    def __init__(self, source_reader: Reader, encoder: Encoder, head: Head) -> None:
+        super().__init__()
+        self.source_reader, self.encoder, self.head = source_reader, encoder, head
+
+    def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
+        memory = self.encode(batch.source)
+        positions = batch.given.values[..., None].expand(-1, -1, memory.states.shape[-1])
+        return memory.states.gather(1, positions), memory  # (B, K, D)
+
+    def label(self, source: Column, context: Column | None = None) -> Emission:
+        """Return what may stand at every position."""
+        memory = self.encode(source)
+        return self.head(memory.states, memory)
+
+
+class Selector(Model):
+    """An encoder that reads document and question, and where in the document a span begins and ends."""
+
+    def __init__(
+        self, source_reader: Reader, encoder: Encoder, head: Head, context_reader: ContextReader | None = None
+    ) -> None:
+        super().__init__()
+        self.source_reader, self.encoder, self.head = source_reader, encoder, head
+        self.context_reader = context_reader
+
+    def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
+        memory = self.encode(batch.source, batch.context)
+        return memory.states, memory
+
+    def label(self, source: Column, context: Column | None = None) -> Emission:
+        memory = self.encode(source, context)
+        return self.head(memory.states, memory)
+
+
+class Tower(Protocol):
+    """Reads a column into one vector a row."""
+
+    alike: bool  # whether a row has the same vector in every batch, to the last bit
+
+    def __call__(self, column: Column) -> Tensor:
+        """Return vectors (B, D)."""
+        ...
+
+
+class ScaledHead(Head, Protocol):
+    """Compares vectors."""
+
+    def scale(self) -> Tensor:
+        """Return 1/τ, by which similarities are multiplied."""
+        ...
+
+
+class Towers(Model):
+    """A tower for sources and one for targets, which may be the same; they belong together if vectors are near."""
+
+    head: ScaledHead
+
+    def __init__(self, source_tower: Tower, target_tower: Tower, head: ScaledHead) -> None:
+        super().__init__()
+        self.source_tower, self.target_tower, self.head = source_tower, target_tower, head
+
+    def decode(self, batch: Batch) -> tuple[Tensor, Memory]:
+        vectors = [self.source_tower(batch.source)[:, None], self.target_tower(batch.wanted)[:, None]]
+        if batch.others is not None:
+            further = self.target_tower(batch.others)  # (B · H, D)
+            vectors.append(further.view(batch.size, -1, further.shape[-1]))
+        out = torch.cat(vectors, dim=1)  # (B, 2 + H, D)
+        return out, Memory(out, out.new_ones(out.shape[:2], dtype=torch.bool))
+
+    def tower(self, role: str) -> Tower:
+        """Return the tower of sources or targets."""
+        return self.source_tower if role == "source" else self.target_tower

@@ -79,14 +79,13 @@ class MultiHead(nn.Module):
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:
         """Return the output (B, T, D) of queries, keys and values that are split into heads.
 
-        `mask` is True where a key may be seen, or holds numbers to add to the scores.
+        `mask` is True where a key may be seen, or holds numbers to add to the scores. The weights are noted as `name`.
         """
         if self.fused and not tracing():
             mixed = _fused(query, keys, values, mask)
         else:
             weights = self.weigh(hide(self._scored(query, keys), mask))  # (B, H, T, S)
-            note(name, weights)
-            mixed = weights @ values
+            mixed = note(name, weights) @ values
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 

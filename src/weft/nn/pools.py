@@ -48,5 +48,5 @@ class Query(Pool):
     def forward(self, memory: Memory) -> Tensor:
         scores = torch.tanh(self.key(memory.states)) @ self.query  # (B, S)
         weights = torch.softmax(hide(scores, memory.mask).float(), dim=-1).to(memory.states.dtype)
-        note("pool.query", weights)
+        weights = note("pool.query", weights)
         return (weights[:, None] @ memory.states)[:, 0]  # (B, D)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.masks import last_real, real_first, reorder, reverse_start
+from weft.core.trace import note, scope, tracing
 from weft.nn import fused
 from weft.nn.cells import Recurrence
 from weft.nn.dropout import Dropout, OverTime
@@ -40,13 +41,21 @@ def over_time(cell: Recurrence, x: Tensor, state: tuple[Tensor, ...]) -> tuple[T
     fused_cell = cell.fused() if fused.available(x) and not (kernel is not None and kernel.faster) else None
     if fused_cell is not None:
         return fused.over_time(fused_cell, x, state)
-    if kernel is not None:
+    if kernel is not None and not tracing():
         return kernel.sequence(x, state)
     outs = []
     for inputs in cell.inputs(x).unbind(1):
-        h, state = cell.step(inputs, state)
+        h, state = noted(*cell.step(inputs, state))
         outs.append(h)
     return torch.stack(outs, dim=1), state
+
+
+def noted(h: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Return the output and the state after a step, whose h is the output, as those who trace have left them."""
+    if not tracing():
+        return h, state
+    h = note(".h", h)
+    return h, (h, *(note(".c", c) for c in state[1:]))
 
 
 def read_whole_state(cell: LongShort, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -122,16 +131,26 @@ class Stack(nn.Module):
 
     def step(self, x: Tensor, states: Layers) -> tuple[Tensor, Layers]:
         after = []
-        for (cell, layer), state in zip(self._parts(), states, strict=True):
-            h, new = cell(layer.enter(x), state)
+        for number, ((cell, layer), state) in enumerate(zip(self._parts(), states, strict=True)):
+            with scope(str(number)):
+                h, new = noted(*cell(layer.enter(x), state))
             x = layer.leave(x, h)
             after.append(new)
         return x, tuple(after)
 
     def sequence(self, x: Tensor, states: Layers) -> Tensor:
-        for (cell, layer), state in zip(self._parts(), states, strict=True):
-            x = layer.leave(x, over_time(cell, layer.enter(x), state)[0])
-        return x
+        """Return the top states of all steps (B, T, D)."""
+        return self.read(x, states)[0]
+
+    def read(self, x: Tensor, states: Layers) -> tuple[Tensor, Layers]:
+        """Do the same, and return each layer's state after the last step."""
+        after = []
+        for number, ((cell, layer), state) in enumerate(zip(self._parts(), states, strict=True)):
+            with scope(str(number)):
+                h, last = over_time(cell, layer.enter(x), state)
+            x = layer.leave(x, h)
+            after.append(last)
+        return x, tuple(after)
 
     @property
     def only_cell(self) -> Recurrence | None:
@@ -179,9 +198,11 @@ class Reader(nn.Module):
         for number, (forward, layer) in enumerate(zip(self.forwards, self.layers, strict=True)):
             assert isinstance(layer, SublayerConnection)
             entering = layer.enter(x)
-            states, *last = self._read(forward, entering, mask)
+            with scope(f"{number}.forward"):
+                states, *last = self._read(forward, entering, mask)
             if len(self.backwards):
-                back, *first = self._read(self.backwards[number], reverse_start(entering, lengths), mask)
+                with scope(f"{number}.backward"):
+                    back, *first = self._read(self.backwards[number], reverse_start(entering, lengths), mask)
                 last = [torch.cat(both, dim=-1) for both in zip(last, first, strict=True)]
                 states = torch.cat([states, reverse_start(back, lengths)], dim=-1)
             x = layer.leave(x, states)

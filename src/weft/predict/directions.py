@@ -14,14 +14,16 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from weft.core.kinds import Hypothesis
+from weft.core.kinds import Hypothesis, Stepper
 from weft.core.pair import Pair
 from weft.data.sides.side import Encoded, Side
 from weft.data.sides.sides import Sides
 from weft.data.text.tokens import Tokeniser
 from weft.learn.teacher_forced import TeacherForced
-from weft.nn.model import Model, Seq2Seq
+from weft.nn.model import Model, Writer
+from weft.score.table import Likelihood
 from weft.search.decode import Searched, SearchPlan, Source, decode
+from weft.search.endless import Endless
 from weft.search.ensemble import Ensemble
 
 Ids = tuple[int, ...]
@@ -45,7 +47,9 @@ class DirectionEnsemble:
     def __init__(self, members: Sequence[Member], batch_tokens: int, device: torch.device) -> None:
         self.members, self.sides = members, members[0].sides
         models = [member.model for member in members]
-        self._forced = TeacherForced(models, self.sides.shapes, batch_tokens, device, self.sides.units)
+        self._forced = TeacherForced(
+            models, self.sides.shapes, batch_tokens, device, self.sides.units, self.sides.running
+        )
 
     def sources(self, pairs: Sequence[Pair]) -> list[Source]:
         """Return the ids of each source; for several models a tuple with those of each model."""
@@ -80,8 +84,8 @@ class DirectionEnsemble:
     def searched(self) -> Searched:
         """The model, or the ensemble, that is searched."""
         if len(self.members) == 1:
-            return cast(Searched, self.members[0].model)
-        return Ensemble([model for model in self.models if isinstance(model, Seq2Seq)])
+            return searchable(self.members[0].model, self.sides)
+        return Ensemble([cast(Stepper[Any], searchable(member.model, member.sides)) for member in self.members])
 
     def teacher_forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
         """Return `loss` and `accuracy` of the pairs' targets under teacher forcing."""
@@ -91,10 +95,26 @@ class DirectionEnsemble:
         """Return the log-probability of each pair's target."""
         return self._forced.log_probs(self._rows(pairs))
 
+    def likelihoods(self, pairs: Sequence[Pair], tick: Tick = None) -> list[Likelihood]:
+        """Return how probable the models together find each pair's target."""
+        return self._forced.likelihoods(self._rows(pairs), tick)
+
+    def step_scores(self, pairs: Sequence[Pair]) -> list[tuple[float, ...]]:
+        """Return the log-probability of every step of each pair's target, END's included."""
+        return self._forced.scores(self._rows(pairs))
+
     def scores(self, pairs: Sequence[Pair], written: Sequence[Ids]) -> list[tuple[float, ...]]:
         """Return the log-probability of every symbol of given outputs, END's included."""
         outputs = [list(ids) for ids in written]
         return self._forced.scores([replace(rows, target=outputs) for rows in self.inputs(pairs)])
+
+
+def searchable(model: Model, sides: Sides) -> Searched:
+    """Return a model as searches need it."""
+    if sides.running is None:
+        return cast(Searched, model)
+    assert isinstance(model, Writer)
+    return Endless(model, 0 if sides.running.carried else sides.running.window)
 
 
 def by_direction(members: Sequence[Member], batch_tokens: int, device: torch.device) -> list[DirectionEnsemble]:

@@ -28,7 +28,7 @@ from weft.spec import Spec
 Detail = Literal["text", "score", "tokens"]  # what is wanted of an output besides its text
 ENGINES = ("auto", "torch", "ctranslate2")
 FOLDER, FACTS = "ctranslate2", "weft.json"  # within a run; within that folder
-MOST_BYTES = 1 << 20  # of the facts of an export
+MOST_BYTES, MOST_VOCABULARY_BYTES = 1 << 20, 1 << 28  # of the facts of an export, and of its vocabularies
 POSITIONS_IN_TABLE = 2048  # CTranslate2 takes no longer sequence
 LIMITED = ("none", "sinusoid", "learned")  # the kinds of positions that are in that table
 POSITIONS = ("none", "sinusoid", "learned", "rotary")
@@ -48,6 +48,7 @@ class Translator:
         self._patience = PATIENCE if len(self._target) < MANY_SYMBOLS else 1.0  # ends a beam about where Weft does
         self._limited = predictor.spec.embed.positions in LIMITED
         self._never = [[name] for symbol, name in enumerate(self._target[: predictor.target.first]) if symbol != END]
+        _check_vocabularies(folder, self._source, self._target)
 
     def takes(self, source: Sequence[int], plan: SearchPlan) -> bool:
         """Return whether CTranslate2 has enough positions for the source and its output; rotary ones have no limit."""
@@ -106,6 +107,14 @@ class Translator:
         """Return the hypotheses of a line, cut at its own limit: the call had that of its longest line."""
         both = zip(result.hypotheses, result.scores or [math.nan] * len(result.hypotheses), strict=True)
         return [Hypothesis(tuple(self._ids[name] for name in names[:limit]), (), float(score)) for names, score in both]
+
+
+def _check_vocabularies(folder: Path, source: list[str], target: list[str]) -> None:
+    """Raise Damaged if the exported vocabularies are not those of the run: every token would mean another."""
+    for name, tokens in {"source": source, "target": target, "shared": target}.items():
+        path = folder / f"{name}_vocabulary.json"
+        if path.exists() and parse_json(read_regular(folder, path.name, MOST_VOCABULARY_BYTES)) != tokens:
+            raise Damaged(f"{path.name} does not hold the tokens of this run")
 
 
 def why_not(predictor: Predictor, plan: SearchPlan, detail: Detail) -> tuple[str, str] | None:
@@ -253,8 +262,10 @@ def unknown_part(spec: Spec) -> tuple[str, str] | None:
         return "decoder.reverse=true", "decoder.reverse=false"
     if spec.head.kind != "tokens":
         return f"head.kind={spec.head.kind}", "tokens"
-    if spec.data.tag is not None and spec.data.tag_at == "decoder":
-        return "data.tag_at=decoder", "start or end"
+    if spec.objective.ctc_share:
+        return f"objective.ctc_share={spec.objective.ctc_share:g}", "0"
+    if spec.data.prompted:
+        return f"data.tag_at={spec.data.tag_at}", "start or end"
     return None
 
 

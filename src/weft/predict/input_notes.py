@@ -34,10 +34,11 @@ class InputNotes:
 
     def tell(self, stacklevel: int = 2) -> None:
         """Warn about what is unusual; `stacklevel` is that of `warnings.warn`, seen from the caller."""
-        for text in self._texts():
+        for text in self.texts():
             warnings.warn(text, stacklevel=stacklevel + 1)
 
-    def _texts(self) -> Iterator[str]:
+    def texts(self) -> Iterator[str]:
+        """Yield what is unusual, in words."""
         if self.unseen_marks:
             shown = " ".join(sorted(self.unseen_marks)[:SHOWN_MARKS])
             more = " …" if len(self.unseen_marks) > SHOWN_MARKS else ""

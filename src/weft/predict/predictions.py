@@ -36,7 +36,7 @@ class Prediction:
 
     source: str
     outputs: tuple[Output, ...]
-    kind: str = "text"  # of the outputs: text, label, labels (one for each word) or numbers
+    kind: str = "text"  # of the outputs: text, label, labels (one for each word), numbers or notes
 
     @property
     def text(self) -> str:
@@ -100,7 +100,7 @@ def _rows(prediction: Prediction) -> str:
 
 
 def _are_labels(prediction: Prediction) -> bool:
-    return prediction.kind in ("label", "labels")
+    return prediction.kind in ("label", "labels", "hidden")
 
 
 def _number(prediction: Prediction, output: Output) -> float:

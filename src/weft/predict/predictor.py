@@ -14,21 +14,25 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from weft.compatibility.tables import POINTS
 from weft.core.batching import batch_of
 from weft.core.errors import UserError
 from weft.core.kinds import Hypothesis, Rollout
 from weft.core.pair import Pair
 from weft.core.trace import trace
+from weft.data.sides.corrupted import Corrupted, HiddenSymbols
 from weft.data.sides.label import Label
 from weft.data.sides.side import Side
 from weft.data.sides.sides import Sides
+from weft.data.sides.table import shown
 from weft.data.text.tokens import Tokeniser
 from weft.learn import snapshot
 from weft.learn.at_once import search_at_once
 from weft.learn.model import model_of
+from weft.learn.retrieval import evaluate_pairs
 from weft.learn.validate import Validator
 from weft.learn.world import pick_device
-from weft.nn.model import Aligned, Model, Seq2Seq
+from weft.nn.model import Aligned, Model, Seq2Seq, Towers
 from weft.nn.packed import pack
 from weft.predict.directions import DirectionEnsemble, by_direction, search_both_directions
 from weft.predict.input_notes import InputNotes
@@ -88,8 +92,11 @@ class Predictor:
     @property
     def source(self) -> Tokeniser:
         """The tokeniser of the sources, which are text."""
-        assert isinstance(self.sides.source, Tokeniser)
-        return self.sides.source
+        source = self.sides.source
+        if isinstance(source, Corrupted):
+            return source.tokeniser
+        assert isinstance(source, Tokeniser)
+        return source
 
     @property
     def target(self) -> Tokeniser:
@@ -99,7 +106,7 @@ class Predictor:
 
     def input_notes(self) -> InputNotes:
         """Watch for inputs that are unlike those of training."""
-        sources = [predictor.sides.source for predictor in (self, *self.others)]
+        sources = [p.sides.target if p.sides.alone else p.sides.source for p in (self, *self.others)]
         return InputNotes([source for source in sources if isinstance(source, Tokeniser)])
 
     def join(self, other: Predictor, where: str) -> None:
@@ -130,12 +137,13 @@ class Predictor:
         if prefix and isinstance(self.model, Aligned):
             what = "a CTC model has no decoder, so it cannot use a prefix"
             raise UserError(what, "prefix", "leave it out, or use a run with head.kind=tokens")
-        if search.kind == "sample" and self.spec.objective.kind == "squared":
-            what = "this run predicts only the mean of the numbers (objective.kind=squared), so nothing can be drawn"
+        objective = self.spec.objective.kind
+        if search.kind == "sample" and objective in POINTS:
+            what = f"this run predicts only the mean of the numbers (objective.kind={objective}), so it cannot sample"
             raise UserError(
                 what, "search.kind sample", "leave it out, or train with objective.kind=gaussian or mixture"
             )
-        plan = make_plan(search, self._by_direction()[0].sides.target, nbest, prefix)
+        plan = make_plan(search, self._by_direction()[0].sides, nbest, prefix)
         return replace(plan, seconds=search.seconds, symbol_bytes=sum(map(_symbol_bytes, (self, *self.others))))
 
     def predict(
@@ -144,27 +152,30 @@ class Predictor:
         plan: SearchPlan | None = None,
         *,
         first_line: int = 0,
+        lines: Sequence[int] | None = None,
         batch_lines: int = 64,
         tick: Callable[[int], None] | None = None,
         engine: Engine | None = None,
     ) -> list[Prediction]:
-        """Predict for each pair's source, in order; an empty source has an empty output.
+        """Predict for each pair's source, in order; an empty source has an empty output, unless it is a prompt.
 
-        `engine` searches instead of torch for the sources that it takes.
+        `lines` numbers the pairs, for sampling; by default they are counted from `first_line`. `engine` searches
+        instead of torch for the sources that it takes.
         """
         plan = plan or self.plan()
-        filled = [i for i, pair in enumerate(pairs) if pair.source.strip()]
+        filled = [i for i, pair in enumerate(pairs) if plan.continues or pair.source.strip()]
         groups = deduplicate([_input_of(pairs[i]) for i in filled], plan)
         firsts = [filled[group[0]] for group in groups]
         kind = self.sides.target_kind
-        predictions = [Prediction(pair.source, (Output("", 0.0, 0.0, (), ()),), kind) for pair in pairs]
+        predictions = [Prediction(shown(pair.source), (Output("", 0.0, 0.0, (), ()),), kind) for pair in pairs]
         if tick is not None and len(groups) < len(filled):
             tick(len(filled) - len(groups))
         # sampling depends on the line numbers of the input, which count empty lines
-        sides, lines = self._by_direction()[0].sides, [first_line + i for i in firsts]
-        for number, hypotheses in self._hypotheses([pairs[i] for i in firsts], lines, plan, batch_lines, tick, engine):
+        numbers = range(first_line, first_line + len(pairs)) if lines is None else lines
+        sides, drawn = self._by_direction()[0].sides, [numbers[i] for i in firsts]
+        for number, hypotheses in self._hypotheses([pairs[i] for i in firsts], drawn, plan, batch_lines, tick, engine):
             pair = pairs[firsts[number]]
-            prediction = Prediction(pair.source, tuple(self._output(pair, sides, h) for h in hypotheses), kind)
+            prediction = Prediction(shown(pair.source), tuple(self._output(pair, sides, h) for h in hypotheses), kind)
             for position in groups[number]:
                 predictions[filled[position]] = prediction
         return predictions
@@ -216,16 +227,31 @@ class Predictor:
     ) -> Evaluation:
         """Decode the pairs' sources and score the outputs against their targets."""
         plan = plan or self.plan()
+        if isinstance(self.model, Towers):
+            return self._evaluate_ranked(pairs, tick)
         if not self.others:
             validator = Validator.of(pairs, self.sides, self.spec.train.batch_tokens)
             return validator.evaluate(self.model, plan, self.device, tick)
-        return self.score(pairs, [prediction.text for prediction in self.predict(pairs, plan, tick=tick)])
+        if table_of(self.sides.scored_as).of_likelihood:
+            return self.score(pairs, self._by_direction()[0].likelihoods(pairs, tick))
+        sources = self.sides.with_sources(pairs)
+        return self.score(pairs, [prediction.text for prediction in self.predict(sources, plan, tick=tick)])
 
-    def score(self, pairs: Sequence[Pair], outputs: list[str]) -> Evaluation:
+    def _evaluate_ranked(self, pairs: Sequence[Pair], tick: Callable[[int], None] | None) -> Evaluation:
+        """Rank the different targets for each source, by the vectors of all models."""
+        models = [p.model for p in (self, *self.others) if isinstance(p.model, Towers)]
+        sides = [p.sides for p in (self, *self.others)]
+        rows = [each.inputs(pairs) for each in sides]
+        rankings, loss = evaluate_pairs(models, rows, pairs, sides, self.device, tick)
+        scores = table_of(self.sides.scored_as).score(rankings, [pair.targets for pair in pairs])
+        return Evaluation({"loss": loss, **scores}, len(pairs), rankings, scored_as=self.sides.scored_as)
+
+    def score(self, pairs: Sequence[Pair], outputs: list[Any]) -> Evaluation:
         """Score outputs that were found before."""
-        table = table_of(self.sides.target_kind)
-        metrics = {**self.teacher_forced(pairs), **table.score(outputs, [pair.targets for pair in pairs])}
-        return Evaluation(metrics, len(pairs), outputs)
+        table = table_of(self.sides.scored_as)
+        forced = {} if table.of_likelihood or isinstance(self.model, Towers) else self.teacher_forced(pairs)
+        metrics = {**forced, **table.score(outputs, [pair.targets for pair in pairs])}
+        return Evaluation(metrics, len(pairs), outputs, scored_as=self.sides.scored_as)
 
     def teacher_forced(self, pairs: Sequence[Pair]) -> dict[str, float]:
         """Return `loss` and `accuracy` of all models together under teacher forcing; of both directions the mean."""
@@ -234,19 +260,27 @@ class Predictor:
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[float]:
         """Return the log-probability of each pair's (first) target; of both directions the mean."""
+        if isinstance(self.model, Towers):
+            return [math.nan] * len(pairs)  # only defined among candidates
         each = [ensemble.log_probs(pairs) for ensemble in self._by_direction()]
         return [fmean(log_probs) for log_probs in zip(*each)]
+
+    def step_scores(self, pairs: Sequence[Pair]) -> list[tuple[float, ...]]:
+        """Return the log-probability of every step of each pair's target, by the models of the first direction."""
+        return self._by_direction()[0].step_scores(pairs)
 
     def _output(self, pair: Pair, sides: Sides, hypothesis: Hypothesis | Rollout) -> Output:
         token_scores, names = hypothesis.token_scores, tuple[str, ...]()
         if isinstance(sides.target, Tokeniser):
-            names = (*self._shown(pair.source, sides.target, hypothesis.row), "<end>")
-        elif isinstance(sides.target, Label):
+            names = (*self.shown(pair.source, sides.target, hypothesis.row), "<end>")
+        elif isinstance(sides.target, Label | HiddenSymbols):
             names = tuple(sides.target.names[int(i)] for i in hypothesis.row)
-        log_prob = hypothesis.log_prob if token_scores else math.nan
+        nothing_hidden = isinstance(sides.target, HiddenSymbols)  # where there are no scores
+        log_prob = hypothesis.log_prob if token_scores or nothing_hidden else math.nan
         return Output(sides.text(hypothesis.row, pair), hypothesis.score, log_prob, names, token_scores)
 
-    def _shown(self, source: str, tokeniser: Tokeniser, ids: Iterable[int]) -> list[str]:
+    def shown(self, source: str, tokeniser: Tokeniser, ids: Iterable[int]) -> list[str]:
+        """Return a readable name for each id, with the source's own characters for stand-ins."""
         names, read = tokeniser.show(ids), self.sides.source
         if not isinstance(read, Tokeniser):
             return names
@@ -270,8 +304,8 @@ class Predictor:
             )
         read = batch.source.values[0, 1 if isinstance(self.model, Seq2Seq) and self.model.prompted else 0 :]
         sides = (self.source, read), (self.target, batch.wanted.values[0])
-        names = [self._shown(pair.source, tokeniser, ids.tolist()) for tokeniser, ids in sides]
-        return names[0], names[1], _weights(traced["decode.cross"], len(names[1]))
+        names = [self.shown(pair.source, tokeniser, ids.tolist()) for tokeniser, ids in sides]
+        return names[0], names[1], attention_weights(traced["decode.cross"], len(names[1]))
 
 
 def _device_here(name: str) -> torch.device:
@@ -284,7 +318,7 @@ def _device_here(name: str) -> torch.device:
         return device
 
 
-def _weights(traced: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
+def attention_weights(traced: list[torch.Tensor], length: int) -> npt.NDArray[np.float32]:
     """Return (T, S), the mean over the heads, of one (1, H, 1, S) for each step or one (1, H, T, S) for each block."""
     last = traced[-1] if traced[-1].shape[2] == length else torch.cat(traced, dim=2)
     weights: npt.NDArray[np.float32] = last[0].mean(0).float().cpu().numpy()

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weft.recipes import makers
+from weft.recipes import columns, inside, makers
+from weft.recipes.continued import chorales
 from weft.recipes.makers import symbols
 from weft.recipes.spearman import PUBLISHED, beside_published
 from weft.recipes.study import Files, Options, Recipe, Study, generated, public
@@ -42,15 +43,19 @@ def case() -> Recipe:
         "case",
         "Write a sentence in upper or lower case, as a prompt (`<U>` or `<L>`) says. What does an Elman network need "
         "to reproduce a long sentence, and does the position of the prompt matter?",
-        "The recipe makes 20,000 sentences of 5 to 60 characters from made-up words.",
+        "The recipe makes 20,000 sentences of 5 to 60 characters from made-up words and, for the study in step, 8,000 "
+        "others with a space between characters.",
         "Without attention, one state of fixed width must hold the whole sentence. With the last state alone, no "
         "validation sentence is right, not even a short one. With the summary as an input at every step, 3 % are "
         "right, none of them longer than 10 characters. With attention, 99.3 % are right, and the errors are in long "
         "sentences; with attention and positions, all are right. The position of the prompt makes no significant "
-        "difference.",
+        "difference. Nothing has to be remembered if each character has a label instead, its upper or lower form in "
+        "step with the input (`--task classify-tokens`): a forward Elman network that reads the prompt first gets "
+        "every line right, and so does a bidirectional one.",
         (
             Study("ladder", data, ladder, settings, "6Mtokens", tag=3),
             Study("prompt", data, prompts, settings, "3Mtokens", tag=3),
+            columns.in_step(),
         ),
     )
 
@@ -297,5 +302,12 @@ RECIPES: dict[str, Recipe] = {
         ),
         exposure(),
         bottleneck(),
+        chorales(),
+        columns.robot(),
+        columns.pedestrians(),
+        columns.storms(),
+        columns.sentiment(),
+        inside.vanishing(),
+        inside.field(),
     )
 }

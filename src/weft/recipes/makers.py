@@ -65,6 +65,17 @@ def cased(shortest: int, longest: int) -> Draw:
     return draw
 
 
+def cased_in_step(shortest: int, longest: int) -> Draw:
+    """Draw the same with characters as words: the prompt first, `_` for a space, and a label for each."""
+
+    def draw(rng: random.Random) -> Pair:
+        pair = cased(shortest, longest)(rng)
+        source, target = (" ".join(text.replace(" ", "_")) for text in (pair.source, pair.target))
+        return Pair(f"<{pair.tag}> {source}", f"<{pair.tag}> {target}")
+
+    return draw
+
+
 def spaced(shortest: int, longest: int) -> Draw:
     """Draw a sentence; the target is the same without its spaces."""
 

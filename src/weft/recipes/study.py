@@ -108,21 +108,27 @@ def public(train: str, valid: str | None = None) -> Callable[[Path], Files]:
     """Return a public data set in the folder that the variable WEFT_DATA names."""
 
     def find(folder: Path) -> Files:
-        home = os.environ.get("WEFT_DATA")
-        if not home:
-            raise UserError(
-                f"this recipe reads {train} from the folder of public data, but WEFT_DATA is not set",
-                "WEFT_DATA",
-                "set WEFT_DATA to the folder that holds the file (docs/recipes says where to get it)",
-            )
-        paths = [Path(home) / name for name in (train, valid) if name]
-        for path in paths:
-            if not path.exists():
-                todo = "get the data (docs/recipes says where), or set WEFT_DATA to the folder that holds them"
-                raise UserError("the data of this recipe are missing", str(path), todo)
+        paths = public_paths(*(name for name in (train, valid) if name))
         return Files(str(paths[0]), str(paths[1]) if valid else None)
 
     return find
+
+
+def public_paths(*names: str) -> list[Path]:
+    """Return files in the folder of public data; a UserError says where it should be, or which file is missing."""
+    home = os.environ.get("WEFT_DATA")
+    if not home:
+        raise UserError(
+            f"this recipe reads {names[0]} from the folder of public data, but WEFT_DATA is not set",
+            "WEFT_DATA",
+            "set WEFT_DATA to the folder that holds the file (docs/recipes says where to get it)",
+        )
+    paths = [Path(home) / name for name in names]
+    for path in paths:
+        if not path.exists():
+            todo = "get the data (docs/recipes says where), or set WEFT_DATA to the folder that holds them"
+            raise UserError("the data of this recipe are missing", str(path), todo)
+    return paths
 
 
 @dataclass(frozen=True)

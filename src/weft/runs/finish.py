@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from weft.core.pair import Pair
+from weft.data.sides.document import body
+from weft.data.sides.notes import Tune, may_be_notes, parse
+from weft.data.sides.numbers import Numbers, NumbersKind
+from weft.data.sides.sides import Sides
+from weft.data.sides.table import shown
 from weft.learn.effort import limits
 from weft.learn.loop import Trainer
 from weft.learn.validate import examples
-from weft.look.card import card
+from weft.look.card import DRAWN_SOURCES, card, tunes_of
+from weft.predict import lexical
+from weft.predict.continuations import continuations
+from weft.predict.looks import look
 from weft.predict.plans import make_plan
 from weft.predict.predictor import Predictor
+from weft.predict.retriever import learn_weight
 from weft.runs.curves import Curves
-from weft.runs.folder import CONFUSION, FINISHED, RunFolder
+from weft.runs.folder import CONFUSION, FINISHED, ROLLS, SEEN, SERIES, RunFolder
 from weft.runs.log import LogFile
 from weft.runs.ready import Ready
 from weft.runs.weights import newest_progress
 from weft.score.confusion import Confusion, confusion
 from weft.score.metrics import table_of
+from weft.score.series import SeriesExample, series_examples
 from weft.search.decode import SearchPlan
 
 LABEL_KINDS = ("label", "labels")
+SAMPLES = 3  # of a language model in its card
+LEXICAL_PAIRS, DISTRACTORS = 1000, 5000  # queries and further documents that BM25 is weighed by
 FINAL_PAIRS = 5000  # validation pairs that a run without a clock is scored on, at most
 FEWEST_PAIRS = 20  # that any run is scored on, if there are so many
 
@@ -45,17 +60,68 @@ def finish(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], last_li
     LogFile(folder.log).write(final)
     folder.write("README.md", text)
     Curves(folder).draw()
-    folder.seal((*FINISHED, *_draw_confusion(folder, final)))
+    drawn = *_draw_pictures(folder, final), *_draw_rolls(ready, folder, final), *_draw_seen(ready, folder, final)
+    folder.seal((*FINISHED, *drawn))
 
 
-def _draw_confusion(folder: RunFolder, final: dict[str, Any]) -> tuple[str, ...]:
-    """Draw which labels are taken for which, of runs that predict labels; return the names of the files."""
-    if "confusion" not in final:
-        return ()
+def _draw_pictures(folder: RunFolder, final: dict[str, Any]) -> list[str]:
+    """Draw what the last line of the log has for pictures; return the names of the files."""
+    drawn = {name: draw for key, (name, draw) in PICTURES.items() if final.get(key)}
+    for name, draw in drawn.items():
+        draw(final, folder.path / name, folder.path.name)
+    return list(drawn)
+
+
+def _confusion_picture(final: dict[str, Any], path: Path, title: str) -> None:
     from weft.look.confusion import draw_confusion  # matplotlib takes half a second to load
 
-    draw_confusion(Confusion.from_dict(final["confusion"]), folder.path / CONFUSION, folder.path.name)
-    return (CONFUSION,)
+    draw_confusion(Confusion.from_dict(final["confusion"]), path, title)
+
+
+def _series_picture(final: dict[str, Any], path: Path, title: str) -> None:
+    from weft.look.series import draw_series
+
+    draw_series([SeriesExample.from_dict(each) for each in final["series"]], path, title)
+
+
+PICTURES: dict[str, tuple[str, Callable[[dict[str, Any], Path, str], None]]] = {  # by the key of their data
+    "confusion": (CONFUSION, _confusion_picture),
+    "series": (SERIES, _series_picture),
+}
+
+
+def _draw_rolls(ready: Ready, folder: RunFolder, final: dict[str, Any]) -> tuple[str, ...]:
+    """Draw tunes of the data and of the model, of runs that predict notes; return the names of the files."""
+    shown = tunes_of(final)
+    if ready.sides.target_kind != "notes" or not shown:
+        return ()
+    from weft.look.roll import draw_rolls  # matplotlib takes half a second to load
+
+    examples = [(_tune(given), _tune(wanted), _tune(output)) for given, wanted, output in shown]
+    draw_rolls(examples, folder.path / ROLLS, folder.path.name, continued="continuations" in final)
+    return (ROLLS,)
+
+
+def _draw_seen(ready: Ready, folder: RunFolder, final: dict[str, Any]) -> tuple[str, ...]:
+    """Draw pictures or recordings with truth and output, and where the model looked; return the names of the files."""
+    if ready.spec.source.kind not in DRAWN_SOURCES or not final.get("examples"):
+        return ()
+    from weft.look.seen import draw_seen  # matplotlib takes half a second to load
+
+    known = {(shown(pair.source), target): pair for pair in ready.prepared.valid for target in pair.targets}
+    predictor = Predictor.load(folder.path)
+    rows = [
+        (known[source, wanted], output) for source, wanted, output in final["examples"] if (source, wanted) in known
+    ]
+    if not rows:
+        return ()
+    draw_seen([look(predictor, pair, output) for pair, output in rows], folder.path / SEEN, folder.path.name)
+    return (SEEN,)
+
+
+def _tune(cell: str) -> Tune:
+    """Return the tune of a cell; nothing, where it holds something else."""
+    return parse(cell) if may_be_notes(cell) else []
 
 
 def _card(ready: Ready, folder: RunFolder, final: dict[str, Any]) -> str:
@@ -68,17 +134,18 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
     trainer, spec = trainers[0], ready.spec
     progress = trainer.progress
     predictor = Predictor.load(folder.path)
-    plan, valid = make_plan(spec.search, ready.sides.target), ready.prepared.valid
+    plan, valid = make_plan(spec.search, ready.sides), ready.valid
     further = dict(zip(spec.data.valid[1:], ready.prepared.further_valid))
     share = _affordable_share(trainer, len(valid) + sum(map(len, further.values())))
-    sample = _sample(valid, share)
+    running = ready.sides.running is not None
+    sample = _sample(valid, share, running)
     evaluation = predictor.evaluate(sample, plan)
-    spent, limit = limits(progress, trainer.effort.most)
-    target_kind, references = ready.sides.target_kind, [pair.targets for pair in sample]
-    confused = confusion(evaluation.outputs, references, target_kind) if target_kind in LABEL_KINDS else None
+    spent, limit = limits(progress, trainer.effort.most, bool(trainer.augmentation.changes))
+    scored_as, references = ready.sides.scored_as, [pair.targets for pair in sample]
+    confused = confusion(evaluation.outputs, references, scored_as) if scored_as in LABEL_KINDS else None
     return {
         "kind": "final",
-        **({} if target_kind == "text" else {"target": target_kind}),
+        **({} if scored_as == "text" else {"target": scored_as}),
         "step": progress.best_step,
         "steps": progress.step,
         **evaluation.metrics,
@@ -86,12 +153,15 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
         "of": len(valid),
         "metric": spec.train.select,
         "search": plan.name,
-        "signatures": table_of(target_kind).signatures(references),
+        "signatures": table_of(scored_as).signatures(references),
+        **_lexical(ready, predictor),
         **({} if confused is None else {"confusion": confused.to_dict()}),
+        **({"series": _series(ready.sides, sample, evaluation.outputs)} if scored_as == "numbers" else {}),
         "models": 1 + len(predictor.others),
         "steps_of_others": [newest_progress(member).evaluated_step for member in folder.trained_members()],
         "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),
         "examples": [[e.source, e.wanted, e.output] for e in examples(sample, evaluation.outputs, 6)],
+        **({"continuations": continuations(predictor, sample, SAMPLES)} if spec.source.kind == "none" else {}),
         "seconds": round(sum(each.progress.seconds for each in trainers), 2),
         "spent": spent,
         "limit": limit,
@@ -99,17 +169,40 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
     }
 
 
+def _series(sides: Sides, pairs: Sequence[Pair], outputs: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a few predicted series with their truth, and their sources where these are numbers."""
+    contents = NumbersKind().contents
+    sources = [contents(pair.source) if isinstance(sides.source, Numbers) else "" for pair in pairs]
+    targets = [contents(pair.targets[0]) for pair in pairs]
+    return [example.to_dict() for example in series_examples(sources, outputs, targets)]
+
+
+def _lexical(ready: Ready, predictor: Predictor) -> dict[str, Any]:
+    """Return the weight of BM25 beside the vectors of documents, and what each brings on validation."""
+    if ready.spec.task != "retrieve" or ready.spec.retrieve.lexical is not None or not lexical.is_installed():
+        return {}
+    valid = _sample(ready.valid, LEXICAL_PAIRS / max(1, len(ready.valid)), running=False)
+    documents = {body(pair): None for pair in valid}
+    for pair in islice(ready.prepared.training(), DISTRACTORS):
+        documents[body(pair)] = None
+    numbers = {text: row for row, text in enumerate(documents)}
+    right = [numbers[body(pair)] for pair in valid]
+    return {"lexical": asdict(learn_weight(predictor, [pair.source for pair in valid], right, list(documents)))}
+
+
 def _further_scores(
     predictor: Predictor, plan: SearchPlan, path: str, pairs: Sequence[Pair], share: float
 ) -> dict[str, Any]:
     """Return the scores of a validation set after the first."""
-    evaluation = predictor.evaluate(_sample(pairs, share), plan)
+    evaluation = predictor.evaluate(_sample(pairs, share, predictor.sides.running is not None), plan)
     return {"file": path, **evaluation.metrics, "pairs": evaluation.n, "of": len(pairs)}
 
 
-def _sample(pairs: Sequence[Pair], share: float) -> list[Pair]:
-    """Return a share of the pairs, evenly spread; at least FEWEST_PAIRS, if there are so many."""
+def _sample(pairs: Sequence[Pair], share: float, running: bool) -> list[Pair]:
+    """Return a share of the pairs, evenly spread (of a running text the first); FEWEST_PAIRS, if there are so many."""
     count = min(len(pairs), max(FEWEST_PAIRS, math.floor(share * len(pairs))))
+    if running:
+        return list(pairs[:count])
     return [pairs[i] for i in np.linspace(0, len(pairs) - 1, count).astype(int)]
 
 

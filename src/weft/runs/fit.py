@@ -11,18 +11,20 @@ from weft.core.errors import UserError
 from weft.core.reporting import Reporter
 from weft.learn import checkpoint, snapshot
 from weft.learn.checkpoint import Checkpoint
+from weft.learn.latent import start_latent
 from weft.learn.loop import Trainer
 from weft.learn.model import model_of
 from weft.learn.validate import Validator
 from weft.learn.world import World
 from weft.nn.heads import Tokens
-from weft.nn.model import Seq2Seq
+from weft.nn.model import Restorer, Towers, Writer
 from weft.predict.plans import make_plan
 from weft.runs.curves import Curves
 from weft.runs.folder import RunFolder
 from weft.runs.memory import check_memory_fits
 from weft.runs.ready import Ready
 from weft.runs.scalars import log_of
+from weft.runs.transfer import transfer_weights
 from weft.runs.weights import best_weights, check_fit
 
 
@@ -43,12 +45,17 @@ def _trainer(ready: Ready, folder: RunFolder, reporter: Reporter, world: World, 
     check_memory_fits(make, spec, world.device)
     torch.manual_seed(spec.train.seed)
     model = make().to(world.device)
-    if isinstance(model, Seq2Seq) and isinstance(model.head, Tokens):
+    if isinstance(model, Writer | Restorer) and isinstance(model.head, Tokens):
         model.head.expect(torch.from_numpy(ready.corpus.target_counts(model.head.symbols)).to(world.device))
-    validator = Validator.of(ready.prepared.valid, ready.sides, spec.train.batch_tokens)
-    greedy = make_plan(spec.search.model_copy(update={"kind": "greedy"}), ready.sides.target)
+    if spec.retrieve.latent:
+        assert isinstance(model, Towers)
+        start_latent(model, ready.corpus, spec.train.seed)
+    validator = Validator.of(ready.valid, ready.sides, spec.train.batch_tokens)
+    greedy = make_plan(spec.search.model_copy(update={"kind": "greedy"}), ready.sides)
     log = log_of(folder, spec.train.tensorboard)
-    return Trainer(spec, model, ready.corpus, validator, greedy, folder.path, log, world, reporter, models)
+    facts = folder.read_facts()
+    slow = facts.get("init_taken", [name for name, _ in model.named_parameters()]) if facts.get("init") else []
+    return Trainer(spec, model, ready.corpus, validator, greedy, folder.path, log, world, reporter, models, slow)
 
 
 def _restore(trainer: Trainer, saved: Checkpoint | None, folder: RunFolder, reporter: Reporter) -> None:
@@ -73,5 +80,8 @@ def _start(trainer: Trainer, folder: RunFolder, reporter: Reporter) -> None:
         trainer.log.cut(0)
     init = folder.read_facts().get("init")
     if init is not None:
-        snapshot.put_weights(best_weights(RunFolder(Path(init))), trainer.model)
+        if "init_taken" in folder.read_facts():
+            transfer_weights(Path(init), trainer.spec, trainer.validator.sides, trainer.model)
+        else:
+            snapshot.put_weights(best_weights(RunFolder(Path(init))), trainer.model)
         trainer.average.reset()

@@ -26,7 +26,12 @@ from weft.spec import Spec
 
 FACTS = "the facts about the data"
 FINISHED = ("log.jsonl", "README.md", "curves.png")  # files that change until the run is finished
-CONFUSION = "confusion.png"  # and this one, of runs that predict labels
+CONFUSION, ROLLS, SERIES, SEEN = PICTURES = (  # of labels, notes, numbers; of sources that are pictures or sound
+    "confusion.png",
+    "tunes.png",
+    "series.png",
+    "seen.png",
+)
 SIDES = ("source.json", "target.json", "context.json")  # the last only where there is a context
 NUMBER = re.compile(r"[2-9]|[1-9][0-9]{1,4}")  # of a member
 MOST_BYTES = 1 << 28  # of a side; of the other small files a sixteenth
@@ -139,6 +144,14 @@ class RunFolder:
                 time.sleep(0.1)
             yield
 
+    def is_locked(self) -> bool:
+        """Return whether another process is training in this folder."""
+        try:
+            with (self.path / "lock").open("r") as file:
+                return not _take(file)
+        except OSError:
+            return False
+
     def write_spec(self, spec: Spec, origins: Mapping[str, str], reasons: list[list[str]]) -> None:
         """Write the settings, and before them the manifest: what has a spec.yaml is a run, and has all its files."""
         self.write("choices.json", json.dumps({"origins": dict(origins), "reasons": reasons}, indent=1) + "\n")
@@ -248,10 +261,10 @@ class RunFolder:
             if name == "context.json" and name not in {**sums, **self.entries()} and not path.exists():
                 continue
             if not path.is_file():
-                raise UserError("a side of this run is missing", str(path), todo)
-            content = self.read(name, "a side", MOST_BYTES)
+                raise UserError(f"{name} is missing from this run", str(path), todo)
+            content = self.read(name, name, MOST_BYTES)
             if name in sums and sums[name] != manifest.entry_of(content).sha256:  # runs that have no manifest
-                raise self._damaged(name, "a side")
+                raise self._damaged(name, name)
             sides.append(side_from_json(content, str(path)))
         return Sides(*sides)
 
@@ -282,7 +295,7 @@ def _wrong_fact(facts: Mapping[str, Any]) -> str:
     """Return what is missing from the facts about the data, or of another type than it should be; "" if nothing is."""
     if not {"pairs", "fingerprint", "valid_fingerprint"} <= set(facts):
         return "the fingerprints are not in it"
-    lists = [name for name in ("pairs", "valid") if not _is_texts(facts.get(name, []))]
+    lists = [name for name in ("pairs", "valid", "init_taken") if not _is_texts(facts.get(name, []))]
     sums = [] if isinstance(facts.get("sums", {}), dict) else ["sums"]
     texts = [name for name in ("init", "command", "folder") if not isinstance(facts.get(name), str | None)]
     return f"{', '.join(lists + texts + sums)}: not of the expected type" if lists + texts + sums else ""

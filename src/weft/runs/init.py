@@ -11,12 +11,13 @@ import torch
 from weft.core.errors import UserError
 from weft.core.pair import UNKNOWN
 from weft.core.reporting import Reporter
-from weft.core.shapes import Symbols
+from weft.core.shapes import Hidden, Symbols
 from weft.data.prepare import Prepared
 from weft.data.sides.sides import Sides
 from weft.data.text.tokens import Tokeniser
 from weft.learn.model import model_of
 from weft.runs.folder import RunFolder, differences
+from weft.runs.transfer import Origin
 from weft.runs.weights import best_weights
 from weft.settings import Layer
 from weft.spec import Data, Spec
@@ -31,7 +32,7 @@ def inherited(init: Path, data: Data) -> Layer:
     spec = RunFolder(init).read_spec().model_dump(mode="json")
     kept = _fixed(spec)
     tag_at, unseen = spec["data"]["tag_at"], {"unseen": spec["data"]["unseen"]}
-    placed = data.tag is not None or tag_at == "decoder"
+    placed = data.tagged or tag_at in ("decoder", "both")
     return {**kept, "data": {"tag_at": tag_at, **unseen} if placed else unseen}
 
 
@@ -43,15 +44,17 @@ def _fixed(spec: Layer) -> Layer:
     return fixed
 
 
-def check_task(init: Path, task: str) -> None:
-    """Refuse a run of another task: its weights belong to another kind of model, and its data are read otherwise."""
-    theirs = RunFolder(init).read_spec().task
-    if theirs != task:
-        raise UserError(
-            f"this run has --task {task}, and the run that --init names {theirs}: their models differ",
-            str(init),
-            f"give --task {theirs}, or start without --init",
-        )
+def origin_of(init: Path, task: str) -> Origin | None:
+    """Return the run of another task that a run starts from; None where it has the same task.
+
+    A run that another process is training is refused: its weights may change while they are taken.
+    """
+    folder = RunFolder(init)
+    spec = folder.read_spec()
+    if folder.is_locked():
+        todo = "wait until it has finished, or stop it with Ctrl-C, which saves it"
+        raise UserError("the run that --init names is still being trained", str(init), todo)
+    return None if spec.task == task else Origin(init)
 
 
 def init_sides(init: Path, spec: Spec, prepared: Prepared, reporter: Reporter) -> Sides:
@@ -62,7 +65,7 @@ def init_sides(init: Path, spec: Spec, prepared: Prepared, reporter: Reporter) -
     sides = RunFolder(init).read_sides()
     _check_kinds(sides, prepared, init)
     if isinstance(sides.source, Tokeniser):
-        _check_same("tag_at", spec.data.tag_at, sides.source.tag_at, init, spec.data.tag is not None)
+        _check_same("tag_at", spec.data.tag_at, sides.source.tag_at, init, spec.data.tagged)
         _check_same("unseen", spec.data.unseen, sides.source.unseen, init)
     _check_weights(init, spec, sides)
     _check_known(prepared, sides, init, reporter)
@@ -72,13 +75,13 @@ def init_sides(init: Path, spec: Spec, prepared: Prepared, reporter: Reporter) -
 
 def _check_kinds(sides: Sides, prepared: Prepared, init: Path) -> None:
     """Refuse data of other kinds than the run was trained on."""
-    theirs = {role: "text" if isinstance(side, Tokeniser) else side.kind for role, side in sides.by_role.items()}
+    theirs = {role: sides.kinds.of(role) or "none" for role in sides.by_role}
     ours = prepared.survey.kinds
     for role in ("source", "target", "context"):
         here, there = ours.get(role, "none"), theirs.get(role, "none")
         if here != there:
             raise UserError(
-                f"the kind of the {role} is {here}, and {there} in the run that --init names",
+                f"the {role} is of kind {here}, but in the run given by --init it is of kind {there}",
                 str(init),
                 "start from a run on data of this kind, or without --init",
             )
@@ -115,7 +118,8 @@ def _check_known(prepared: Prepared, sides: Sides, init: Path, reporter: Reporte
     """Note tokens of these data that the other run does not know; refuse them if they are many."""
     encoded = sides.encode(list(islice(prepared.training(), CHECKED_PAIRS)))
     for name, rows in (("source", encoded.source), ("target", encoded.target)):
-        if not isinstance(sides.by_role[name].shape, Symbols):
+        shape = sides.by_role[name].shape
+        if not isinstance(shape, Symbols) or isinstance(shape, Hidden):  # hidden tokens are those of the source
             continue
         unknown = sum(list(ids).count(UNKNOWN) for ids in rows) / max(1, sum(len(ids) for ids in rows))
         if unknown > LARGEST_UNKNOWN:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from pathlib import Path
+from typing import Literal
 
 from weft.choose import DEFAULT_BUDGET_SECONDS, Choices
 from weft.choose.measure import estimated, measured
 from weft.choose.throughput import Throughput
-from weft.compatibility_kinds import TARGETS
+from weft.compatibility.tables import TARGETS
 from weft.core.errors import UserError
 from weft.core.machine import Speed, matrix_speed
 from weft.data.cells import Kinds
 from weft.data.files import sides
+from weft.data.formats import kind_of
 from weft.data.pairs import Columns
 from weft.data.prepare import Files
 from weft.learn.world import pick_device
 from weft.settings import Clash, Layer, compose, flatten, merge
 from weft.spec import Data, Spec
+from weft.tasks import TASKS
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def requested_spec(job: Job) -> Spec:
     try:
         return compose(*layers).spec
     except Clash:  # they may go together with what the autopilot chooses; if not, that is told then
-        final = ("data.", "train.")
+        final = ("data.", "train.", "task")
         return compose(*((name, {k: v for k, v in flatten(tree) if k.startswith(final)}) for name, tree in layers)).spec
 
 
@@ -60,7 +63,10 @@ def named_files(
     A settings file that names other pairs than are given has validation pairs of those, not of these.
     """
     layers = ("file", file_layer), ("flag", flag_layer)
-    trees = [(name, {"data": merge(layer).get("data", {})}) for name, layer in layers]
+    trees = [
+        (name, {"data": {}, **{k: v for k, v in merge(layer).items() if k in ("data", "task")}})
+        for name, layer in layers
+    ]
     data = compose(*trees).spec.data
     (_, in_file), (_, in_flags) = trees
     named = in_file["data"].get("pairs")
@@ -72,22 +78,37 @@ def named_files(
 def files_of(spec: Spec, pairs: Sequence[str], valid: Sequence[str]) -> Files:
     """Return the files that training reads; of several validation sets the first selects the checkpoint."""
     data = spec.data
-    return Files(
-        tuple(pairs), tuple(valid), columns_of(data), data.on_bad_line, data.longest, data.hold_out, kinds_of(spec)
-    )
+    kinds = replace(kinds_of(spec), running=_running(spec, (*pairs, *valid)))
+    return Files(tuple(pairs), tuple(valid), columns_of(data), data.on_bad_line, data.longest, data.hold_out, kinds)
+
+
+def _running(spec: Spec, paths: Sequence[str]) -> Literal["", "pieces", "passages"]:
+    """Return whether plain files are read as running text, and how it is cut; then there are no tables beside them."""
+    if not TASKS[spec.task].alone or spec.data.lines:
+        return ""
+    plain = [path for path in paths if kind_of(path) in ("", "stdin")]
+    tables = [path for path in paths if path not in plain]
+    if plain and tables:
+        what = f"{plain[0]} is running text, but {tables[0]} is a table"
+        raise UserError(what, tables[0], "give files of one kind, or read the text line by line: --set data.lines=true")
+    if not plain:
+        return ""
+    return "passages" if TASKS[spec.task].corrupts else "pieces"
 
 
 def kinds_of(spec: Spec) -> Kinds:
     """Return the kinds of columns that the settings give; a task fixes that of the target."""
-    kinds = spec.source.kind, TARGETS.get(spec.task, (spec.target.kind,))[0], spec.context.kind
+    kinds = spec.source.kind, TARGETS.get(spec.task, spec.target.kind), spec.context.kind
     source, target, context = (None if kind == "auto" else kind for kind in kinds)
     missing = {"stop": (), "auto": ("source", "context")}.get(spec.numbers.missing, ("source", "target", "context"))
-    return Kinds(source, target, context, missing, spec.context.use == "step")
+    in_step, seconds, megapixels = spec.context.use == "step", spec.audio.longest, spec.image.largest
+    return Kinds(source, target, context, missing, in_step, seconds=seconds, megapixels=megapixels)
 
 
 def columns_of(data: Data) -> Columns:
     """Return the columns that the settings name."""
-    return Columns(data.source, data.target, data.features, data.tag, data.context)
+    named = Columns(data.source, data.target, data.features, data.tag, data.context)
+    return replace(named, tag_from=data.tag_from, swap=data.swap_pairs, start=data.start, end=data.end)
 
 
 def data_layer(job: Job) -> Layer:

@@ -36,13 +36,27 @@ class LogFile:
         return entry_of_file(self.path.parent, self.path.name).sha256
 
     def cut(self, length: int) -> None:
+        """Cut the log back to a length; if that is in the middle of a line somebody else wrote, end the line there."""
         if self.bytes > length:
             os.truncate(self.path, length)
+        if self.bytes and not self._ends_a_line():
+            with self.path.open("ab") as file:
+                file.write(b"\n")
+
+    def _ends_a_line(self) -> bool:
+        with self.path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read() == b"\n"
 
     def last(self) -> dict[str, Any]:
         """Return the last line, or an empty one where it is cut off."""
         texts = self._texts()
         return (_parsed(texts[-1]) if texts else None) or {}
+
+    def final(self) -> dict[str, Any]:
+        """Return the line that a finished run ends with, or an empty one where the run is not finished."""
+        line = self.last()
+        return line if line.get("kind") == "final" else {}
 
     def lines(self) -> list[dict[str, Any]]:
         """Return every whole line, without one that a killed process left half written."""
@@ -50,7 +64,7 @@ class LogFile:
 
     def evaluations(self) -> list[dict[str, Any]]:
         """Return the lines that tell of evaluations."""
-        return [line for line in self.lines() if line["kind"] == "evaluation"]
+        return [line for line in self.lines() if line.get("kind") == "evaluation"]
 
     def _texts(self) -> list[str]:
         """Split at line feeds alone: texts may hold other characters that end a line elsewhere."""

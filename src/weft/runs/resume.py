@@ -46,7 +46,7 @@ def _check_regular(folder: RunFolder, paths: Sequence[str]) -> None:
     """Refuse a run that names anything but files as its data: a pipe or a device could be read for ever."""
     for path in chain.from_iterable(map(sides, paths)):
         if Path(path).exists() and not Path(path).is_file():
-            what = f"the run names {path} as its data, which is not a file"
+            what = f"the run was trained on {path}, which is not a regular file, so it cannot be read again"
             raise UserError(what, str(folder.spec_file), "name the files: weft train PAIRS --out RUN --resume")
 
 

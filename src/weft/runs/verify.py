@@ -15,7 +15,7 @@ from weft.core.manifest import Damaged, Entries
 from weft.data.cache import cache_root
 from weft.learn import checkpoint
 from weft.predict.engines import FOLDER as EXPORT
-from weft.runs.folder import CONFUSION, FINISHED, SIDES, RunFolder
+from weft.runs.folder import FINISHED, PICTURES, SIDES, RunFolder
 from weft.runs.weights import newest_progress
 
 State = Literal["whole", "damaged", "unknown"]
@@ -132,7 +132,7 @@ def _cache_states(run: RunFolder) -> Iterator[FileState]:
     for name in names if isinstance(names, list) else []:
         folder = cache_root() / "corpora" / str(name)
         if not CACHED.fullmatch(str(name)) or not folder.is_dir():
-            yield FileState(str(folder), "unknown", "not in the cache; it is made again when it is needed")
+            yield FileState(str(folder), "unknown", "not in the cache; it is rebuilt when it is needed")
             continue
         files = [path.name for path in folder.iterdir() if path.is_file()]
         for state in _folder_states(folder, files, lambda name: FileState(name, "unknown")):
@@ -151,7 +151,7 @@ def accept(run: RunFolder) -> list[str]:
         try:
             before, names = manifest.read(run.path), [run.spec_file.name]
         except Damaged:
-            before, names = {}, [run.spec_file.name, "choices.json", "data.json", *SIDES, *FINISHED, CONFUSION]
+            before, names = {}, [run.spec_file.name, "choices.json", "data.json", *SIDES, *FINISHED, *PICTURES]
         now = {name: manifest.entry_of_file(run.path, name) for name in names if (run.path / name).is_file()}
         manifest.write(run.path, {**before, **now})
     return [name for name in now if before.get(name) != now[name]]

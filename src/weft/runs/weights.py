@@ -51,7 +51,7 @@ def best_weights(folder: RunFolder, strict: bool = False) -> dict[str, Tensor]:
     if damage:
         todo = "train again, or restore the folder from a copy"
         raise UserError(f"every checkpoint of this run is damaged: {damage}", str(folder.checkpoints), todo)
-    todo = "wait for its training, or continue it with `weft train --resume`"
+    todo = "wait until training has saved one, or continue the run with `weft train --out RUN --resume`"
     raise UserError("this run has no checkpoint yet", str(folder.path), todo)
 
 

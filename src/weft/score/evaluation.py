@@ -15,11 +15,12 @@ class Evaluation(Mapping[str, float]):
 
     metrics: dict[str, float]
     n: int
-    outputs: list[str] = field(repr=False)
+    outputs: list[Any] = field(repr=False)  # texts, or likelihoods of the targets
     signatures: dict[str, str] = field(default_factory=dict)
+    scored_as: str = "text"  # the table of the metrics
 
     def __getitem__(self, name: str) -> float:
-        return self.metrics[table_of()[name].name]
+        return self.metrics[table_of(self.scored_as)[name].name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.metrics)
@@ -28,12 +29,14 @@ class Evaluation(Mapping[str, float]):
         return len(self.metrics)
 
     def _repr_html_(self) -> str:
-        return f"<table><tr><th>metric</th><th>{self.n} pairs</th></tr>{html_rows(self.metrics)}</table>"
+        return (
+            f"<table><tr><th>metric</th><th>{self.n} pairs</th></tr>{html_rows(self.metrics, self.scored_as)}</table>"
+        )
 
 
-def html_rows(scores: Mapping[str, Any]) -> str:
+def html_rows(scores: Mapping[str, Any], scored_as: str = "text") -> str:
     """The rows of a table of scores, for a notebook."""
-    present = table_of().present(scores)
+    present = table_of(scored_as).present(scores)
     return "".join(
         f"<tr><td>{metric.name}</td><td style='text-align:right'>{metric.show(value)}</td></tr>"
         for metric, value in present

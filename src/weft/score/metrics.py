@@ -5,17 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from weft.score.answers import ANSWERS
+from weft.score.continued import CONTINUED
+from weft.score.hidden import HIDDEN
 from weft.score.label import LABEL, LABELS
+from weft.score.language import LANGUAGE_MODEL
+from weft.score.notes import NOTES
 from weft.score.numbers import NUMBERS
+from weft.score.retrieval import RETRIEVAL
 from weft.score.table import Metric, Table
 from weft.score.text import TEXT
 
-TABLES: dict[str, Table] = {"text": TEXT, "label": LABEL, "labels": LABELS, "numbers": NUMBERS}
+TABLES: dict[str, Table] = {
+    "text": TEXT,
+    "label": LABEL,
+    "labels": LABELS,
+    "numbers": NUMBERS,
+    "notes": NOTES,
+    "span": ANSWERS,
+    "document": RETRIEVAL,
+    "language-model": LANGUAGE_MODEL,
+    "continued": CONTINUED,
+    "hidden": HIDDEN,
+}
 
 
-def table_of(target_kind: str = "text") -> Table:
-    """Return the metrics of a kind of target, by name."""
-    return TABLES[target_kind]
+def table_of(name: str = "text") -> Table:
+    """Return the metrics of a kind of target, or of a task that has its own (`Sides.scored_as`)."""
+    return TABLES[name]
 
 
 def table_for(line: Mapping[str, Any]) -> Table:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=4096)
-def _values(cell: str) -> Array:
+def values_of(cell: str) -> Array:
     """Return the numbers of a cell (T, F), NaN where one is missing."""
     import numpy as np
 
@@ -33,7 +33,7 @@ def _values(cell: str) -> Array:
 
 def _errors(output: str, references: Sequence[str]) -> tuple[Array, Array]:
     """Return output − reference, and the reference, over the steps that both have (T, F)."""
-    predicted, wanted = _values(output), _values(references[0])
+    predicted, wanted = values_of(output), values_of(references[0])
     steps = min(len(predicted), len(wanted))
     return predicted[:steps] - wanted[:steps], wanted[:steps]
 
@@ -87,6 +87,12 @@ def _last_distance(output: str, references: Sequence[str]) -> tuple[float, float
 
     error, _ = _errors(output, references)
     return (float(np.sqrt(np.nansum(error[-1] ** 2))), 1.0) if len(error) else (0.0, 0.0)
+
+
+def mean_distance(output: str, reference: str) -> float:
+    """Return the mean distance of an output from its reference over the steps that both have; 0 if there are none."""
+    total, steps = _distances(output, [reference])
+    return total / max(1.0, steps)
 
 
 NUMBERS = Table(

@@ -23,10 +23,20 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 Better = Literal["higher", "lower"]
-Unit = Literal["percent", "nats", "number"]
+Unit = Literal["percent", "nats", "number", "count"]
 Outputs = Sequence[Any]
 References = Sequence[Sequence[Any]]  # for each line, every target that counts as right
 LineNumbers = Callable[[Any, Sequence[Any]], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """How probable a model finds a target, which is what language models are scored by in the place of an output."""
+
+    nats: float
+    symbols: int  # or steps
+    ended: bool  # whether the end of the target is one of them
+    right: int = 0  # symbols that are the most probable ones, where that is counted
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,7 @@ class Metric:
 
     def show(self, value: float) -> str:
         """`95.31`, `0.214` for what is counted in nats, `752.3` for a number in the units of the data."""
-        digits = {"percent": ".2f", "nats": ".3f", "number": ".4g"}
+        digits = {"percent": ".2f", "nats": ".3f", "number": ".4g", "count": ",.0f"}
         return format(value, digits[self.unit])
 
     def of_line(self, output: Any, references: Sequence[Any]) -> float:
@@ -100,7 +110,9 @@ class Metric:
 class Table(Mapping[str, Metric]):
     """The metrics of one kind of target, by name, in the order in which they are shown; aliases are understood."""
 
-    def __init__(self, *metrics: Metric) -> None:
+    def __init__(self, *metrics: Metric, of_likelihood: bool = False) -> None:
+        """`of_likelihood`: an "output" is the `Likelihood` of a target, so that nothing has to be decoded."""
+        self.of_likelihood = of_likelihood
         self._metrics = {metric.name: metric for metric in metrics}
         self._aliases = {alias: metric.name for metric in metrics for alias in metric.aliases}
 
@@ -123,6 +135,11 @@ class Table(Mapping[str, Metric]):
     def from_outputs(self) -> list[Metric]:
         """The metrics that need outputs and references only."""
         return [metric for metric in self.values() if metric.from_outputs]
+
+    @property
+    def compared(self) -> list[Metric]:
+        """The metrics by which the outputs of two runs are compared."""
+        return [metric for metric in self.from_outputs if metric.selects]
 
     def score(self, outputs: Outputs, references: References) -> dict[str, float]:
         """Return every metric of the outputs by its name, unrounded."""

@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
+from weft.score.rouge import ROUGE
 from weft.score.table import Metric, Outputs, References, Table, check_lines, mean, percent
 
 if TYPE_CHECKING:
@@ -231,6 +232,7 @@ TEXT = Table(
         combine=_chrf_of,
         signature=_chrf_signature,
     ),
+    *ROUGE,
     Metric(
         name="accuracy",
         label="next-token accuracy (%)",

@@ -10,6 +10,7 @@ ended too soon".) The result does not depend on the other lines of the batch. Wi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -63,6 +64,23 @@ class _Open:
         return replace(self, written=written, scores=scores, total=total)
 
 
+@dataclass(frozen=True)
+class Candidates:
+    """What a step considers for each open line: its 2·K best extensions of a hypothesis by a symbol, best first."""
+
+    lines: list[int]
+    written: Tensor  # (B, K, t) what the hypotheses had before
+    origin: Tensor  # (B, 2K) which of them is extended
+    symbol: Tensor  # (B, 2K)
+    score: Tensor  # (B, 2K) log p of the symbol
+    total: Tensor  # (B, 2K) log p of all symbols
+    kept: Tensor  # (B, 2K) whether the search goes on with it
+    ended: Tensor  # (B, 2K) whether it is collected as finished
+
+
+Watch = Callable[[Candidates], None]
+
+
 @torch.inference_mode()
 def beam(
     model: Stepper[S],
@@ -74,10 +92,11 @@ def beam(
     wanted: int = 1,
     context: Column | None = None,
     clock: Clock = NO_LIMIT,
+    watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the finished hypotheses of each line, the best first, at most `width`; the best `wanted` are certain.
 
-    When the clock rings, open hypotheses are finished as they are.
+    When the clock rings, open hypotheses are finished as they are. `watch` sees what each step considers.
     """
     rows = source.size
     results = [_Line(width, wanted) for _ in range(rows)]
@@ -87,7 +106,7 @@ def beam(
     while now.lines:
         log_probs, state = model.advance(y, state)
         before, now = now.total.shape[1], replace(now, limits=clock.limits(now.limits))
-        now, origin = _extend(now, log_probs, rules, results, width, length_penalty)
+        now, origin = _extend(now, log_probs, rules, results, width, length_penalty, watch)
         stays = _still_open(now, results, length_penalty)
         origin = origin + torch.arange(len(now.lines), device=origin.device)[:, None] * before  # (B, K) into B·K
         if len(stays) < len(now.lines):
@@ -104,7 +123,13 @@ def _first(rows: int, limits: Tensor) -> _Open:
 
 
 def _extend(
-    now: _Open, log_probs: Tensor, rules: Rules, results: list[_Line], width: int, length_penalty: float
+    now: _Open,
+    log_probs: Tensor,
+    rules: Rules,
+    results: list[_Line],
+    width: int,
+    length_penalty: float,
+    watch: Watch | None = None,
 ) -> tuple[_Open, Tensor]:
     """Extend every hypothesis by every symbol; collect the best that end, keep the best `width` of the others."""
     (lines, hypotheses), symbols = now.total.shape, log_probs.shape[1]
@@ -114,9 +139,13 @@ def _extend(
     ends = symbol == END
     _collect(now, origin, score, ends & (best > NEVER), results, width, length_penalty)
     # the first candidates that do not end, in order; where fewer are left, placeholders at −∞
-    best = best.masked_fill(ends, NEVER)
+    total, best = best, best.masked_fill(ends, NEVER)
     best, chosen = best.sort(dim=1, descending=True, stable=True)
     best, chosen = best[:, :width], chosen[:, :width]
+    if watch is not None:
+        kept = torch.zeros_like(ends).scatter(1, chosen, True) & ~ends
+        collected = ends & (torch.arange(ends.shape[1], device=ends.device) < width)
+        watch(Candidates(now.lines, now.written, origin, symbol, score, total, kept, collected))
     origin, symbol, score = (x.gather(1, chosen) for x in (origin, symbol, score))
     return now.grow(origin, symbol, score, best), origin
 

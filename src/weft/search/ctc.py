@@ -9,6 +9,8 @@ last log p(is y₁…yₙ | begins with it).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -109,6 +111,30 @@ def _grow(
 def _add(grown: dict[_Prefix, tuple[float, float]], prefix: _Prefix, blank: float, symbol: float) -> None:
     old = grown.get(prefix, (NEVER, NEVER))
     grown[prefix] = (float(np.logaddexp(old[0], blank)), float(np.logaddexp(old[1], symbol)))
+
+
+def aligned(frames: Frames, ids: Sequence[int]) -> list[int]:
+    """Return the frame at which each symbol begins on the most probable path of these symbols; none if there is none.
+
+    The states of the path are blank, s₁, blank, s₂, …, blank; a blank between two different symbols may be left out.
+    """
+    states = np.array([BLANK] + [part for symbol in ids for part in (symbol, BLANK)])
+    skips = np.zeros(len(states), dtype=bool)
+    skips[2:] = (states[2:] != BLANK) & (states[2:] != states[:-2])
+    best, steps = np.full(len(states), NEVER), []
+    best[:2] = frames[0, states[:2]]
+    for frame in frames[1:]:
+        ways = np.stack([best, np.roll(best, 1), np.where(skips, np.roll(best, 2), NEVER)])
+        ways[1, 0] = ways[2, :2] = NEVER
+        steps.append(ways.argmax(0))
+        best = ways.max(0) + frame[states]
+    state = len(states) - 1 if len(states) == 1 or best[-1] >= best[-2] else len(states) - 2
+    if best[state] == NEVER:
+        return []
+    path = [state]
+    for came in reversed(steps):
+        path.append(path[-1] - int(came[path[-1]]))
+    return [path[::-1].index(2 * number + 1) for number in range(len(ids))]
 
 
 def scored(frames: Frames, ids: Ids) -> Hypothesis:

@@ -20,6 +20,7 @@ from weft.search import ctc
 from weft.search.beam import beam
 from weft.search.clock import Clock
 from weft.search.distinct import distinct
+from weft.search.joint import joint
 from weft.search.memory import check_memory
 from weft.search.rules import Rules, forbid_blanked
 from weft.search.sample import draws, nucleus, one_each
@@ -32,11 +33,15 @@ Source = Row | Sequence[Row]  # for an ensemble each model's
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How to search: `kind` is greedy, beam or sample; an output has at most ratio · source + extra symbols."""
+    """How to search: `kind` is greedy, beam or sample.
+
+    An output has at most `length` symbols or, where that is not given, ratio · source + extra.
+    """
 
     kind: str = "beam"
     width: int = 5
     length_penalty: float = 1.0
+    ctc_weight: float = 0.0  # of CTC beside a decoder; sampling uses the decoder alone
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
@@ -44,7 +49,9 @@ class SearchPlan:
     nbest: int = 1
     max_ratio: float = 2.0
     max_extra: int = 20
-    length: int | None = None  # steps of a series of numbers; None: what the run has learned
+    max_symbols: int | None = None  # of any output, whatever its source
+    length: int | None = None  # steps of a series, or the most symbols; None: what the run has learned
+    continues: bool = False  # whether sources are prompts, which the outputs continue
     seconds: float = 0.0  # that a line may take; 0: no limit
     symbol_bytes: int = 0  # of memory for each symbol of a hypothesis; 0: not known
     rules: Rules = field(default_factory=Rules)
@@ -61,7 +68,8 @@ class SearchPlan:
 
     def longest(self, source: int) -> int:
         """Return the most symbols that the output for a source of this length may have."""
-        return math.ceil(self.max_ratio * source) + self.max_extra
+        longest = self.length or math.ceil(self.max_ratio * source) + self.max_extra
+        return longest if self.max_symbols is None else min(longest, self.max_symbols)
 
 
 def deduplicate(inputs: Sequence[Hashable], plan: SearchPlan) -> list[list[int]]:
@@ -98,33 +106,41 @@ def decode(
     results: list[list[Hypothesis]] = [[] for _ in sources]
     check_memory(longest, lines, plan.hypotheses, plan.symbol_bytes)
     batch_lines = max(1, min(batch_lines, MOST_HYPOTHESES // plan.hypotheses))
-    for batch in _batches([_length(s) for s in sources], batch_lines, batch_symbols):
+    for batch in _batches([_length(s) for s in sources], batch_lines, batch_symbols, plan.continues):
         limits = torch.tensor([longest[i] for i in batch], device=device)
-        source = _padded([sources[i] for i in batch], device)
+        source = _padded([sources[i] for i in batch], device, ended=not plan.continues)
         context = None if contexts is None else _padded([contexts[i] for i in batch], device)
         clock, numbers = Clock(plan.seconds * len(batch)), [lines[i] for i in batch]
         decoded = _decode_batch(model, source, context, plan, limits, numbers, clock)
         for i, hypotheses in zip(batch, decoded):
             results[i] = hypotheses if all_found else hypotheses[: plan.nbest]
         if clock.rang:
-            warnings.warn(_cut_short(numbers, plan.seconds), stacklevel=2)
+            warnings.warn(cut_short(numbers, plan.seconds), stacklevel=2)
         if tick is not None:
             tick(len(batch))
     return results
 
 
-def _cut_short(lines: Sequence[int], seconds: float) -> str:
+def cut_short(lines: Sequence[int], seconds: float) -> str:
     """Say which lines of the input (counted from 0) have what was found when their time was over."""
     which = f"line {lines[0] + 1}" if len(lines) == 1 else f"lines from {min(lines) + 1} to {max(lines) + 1}"
     return f"{which}: the search took more than search.seconds={seconds:g} a line, and the best so far is written"
 
 
-def _batches(lengths: Sequence[int], batch_lines: int, batch_symbols: int) -> list[list[int]]:
-    """Return the positions of sources, long ones first, in batches limited by lines and by padded symbols."""
+def _batches(lengths: Sequence[int], batch_lines: int, batch_symbols: int, equal: bool = False) -> list[list[int]]:
+    """Return the positions of sources, long ones first, in batches limited by lines and by padded symbols.
+
+    With `equal`, the sources of a batch are equally long.
+    """
     batches: list[list[int]] = []
     for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         last = batches[-1] if batches else None
-        if last is None or len(last) >= batch_lines or (len(last) + 1) * (lengths[last[0]] + 1) > batch_symbols:
+        if (
+            last is None
+            or len(last) >= batch_lines
+            or (len(last) + 1) * (lengths[last[0]] + 1) > batch_symbols
+            or (equal and lengths[last[0]] != lengths[position])
+        ):
             batches.append([position])
         else:
             last.append(position)
@@ -141,19 +157,21 @@ def _each(source: Source) -> list[Row]:
     return [] if isinstance(source, np.ndarray) else [row for row in source if not isinstance(row, int)]
 
 
-def _padded(sources: Sequence[Source], device: torch.device) -> Column:
-    """Return padded ids (B, S) or vectors (B, S, F); for an ensemble (B, M, S, …)."""
+def _padded(sources: Sequence[Source], device: torch.device, ended: bool = True) -> Column:
+    """Return padded ids (B, S), if `ended` each with END, or vectors (B, S, F); for an ensemble (B, M, S, …)."""
     rows = [row for source in sources for row in _each(source)]
     if not rows:
-        return _column(sources).to(device)
-    column = _column(rows)
+        return _column(sources, ended).to(device)
+    column = _column(rows, ended)
     values, mask = column.values, column.mask
-    shape = (len(sources), -1, *mask.shape[1:])
+    shape = (len(sources), len(rows) // len(sources), *mask.shape[1:])
     return Column(values.view(*shape, *values.shape[2:]), mask.view(shape)).to(device)
 
 
-def _column(rows: Sequence[Any]) -> Column:
-    return Column.of_vectors(rows) if isinstance(rows[0], np.ndarray) else Column.of_ids(rows)
+def _column(rows: Sequence[Any], ended: bool) -> Column:
+    if isinstance(rows[0], np.ndarray):
+        return Column.of_vectors(rows)
+    return Column.of_ids(rows) if ended else Column.of_labels(rows)
 
 
 def _decode_batch(
@@ -167,6 +185,7 @@ def _decode_batch(
 ) -> list[list[Hypothesis]]:
     if isinstance(model, Aligner):
         return _decode_frames(model, source, plan, lines, clock)
+    model = model if plan.kind == "sample" else joint(model, plan.ctc_weight)
     if plan.kind == "beam":
         ranking = plan.hypotheses, plan.length_penalty, plan.nbest
         return beam(model, source, limits, plan.rules, *ranking, context, clock)
@@ -185,9 +204,10 @@ def _decode_frames(
     model: Aligner, source: Column, plan: SearchPlan, lines: list[int], clock: Clock
 ) -> list[list[Hypothesis]]:
     """Search the frames of a CTC model, each line by itself."""
-    log_probs = forbid_blanked(model.frames(source), plan.rules.first_symbol).cpu().double()
+    scores, mask = model.frames(source)
+    log_probs = forbid_blanked(scores, plan.rules.first_symbol).cpu().double()
     results = []
-    for row, real in enumerate(source.mask.cpu()):
+    for row, real in enumerate(mask.cpu()):
         frames = log_probs[row, real]
         if plan.kind == "greedy":
             results.append([ctc.best_path(frames.numpy())])

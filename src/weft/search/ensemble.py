@@ -46,5 +46,6 @@ class Ensemble:
 
 def _of_model(column: Column, number: int) -> Column:
     """Return one model's column, without the padding for another model's longer rows."""
-    longest = 1 + int(column.mask[:, number].any(0).nonzero().max())
+    real = column.mask[:, number].any(0).nonzero()
+    longest = 1 + int(real.max()) if real.numel() else 0
     return Column(column.values[:, number, :longest], column.mask[:, number, :longest])

@@ -26,11 +26,12 @@ class Rules:
     prefix: tuple[int, ...] = ()
     no_repeat: int = 0
     joining: tuple[int, ...] = ()
+    endless: bool = False  # whether an output ends at its limit, and never before
 
     def are_plain(self, position: int, limits: Tensor) -> bool:
         """Return whether at this position only marks and specials other than END are forbidden."""
         free = position > len(self.prefix) or (position == len(self.prefix) and not self.joining)
-        return free and not self.no_repeat and not bool((limits <= position).any())
+        return free and not self.no_repeat and not self.endless and not bool((limits <= position).any())
 
     def apply(self, log_probs: Tensor, written: Tensor, limits: Tensor) -> Tensor:
         """Set what is forbidden after `written` (N, t) to −∞ in log-probabilities (N, V); `limits` (N,): the most."""
@@ -43,6 +44,10 @@ class Rules:
         if self.no_repeat:
             log_probs = without_repeats(log_probs, written, self.no_repeat)
         full = limits <= position
+        if self.endless:
+            allowed = log_probs.clone()
+            allowed[:, END] = NEVER
+            return torch.where(full[:, None], only(log_probs, END), allowed)
         return torch.where(full[:, None], only(log_probs, END), log_probs) if bool(full.any()) else log_probs
 
 

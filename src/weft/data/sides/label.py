@@ -104,7 +104,7 @@ class LabelKind:
         if not cell or cell.isspace():
             return Fault(f"the {role} is empty", "fill in the label")
         if self._side is Label and len(cell) > LONGEST_NAME:
-            what = f"the {role} has {len(cell):,} characters, and a label at most {LONGEST_NAME}"
+            what = f"the {role} has {len(cell):,} characters, but a label has at most {LONGEST_NAME}"
             return Fault(what, "shorten it, or use --task transduce to learn running text")
         return None
 
@@ -120,5 +120,5 @@ class LabelKind:
 
     def load(self, content: Mapping[str, Any]) -> Label:
         if content["format"] != FORMAT:
-            raise ValueError(f"format {content['format']}, this Weft reads {FORMAT}")
+            raise ValueError(f"the format is {content['format']}, but this version of Weft reads format {FORMAT}")
         return self._side(list(content["labels"]), list(content["labels"].values()))

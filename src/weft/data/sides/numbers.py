@@ -20,82 +20,16 @@ import numpy.typing as npt
 
 from weft.core.pair import Pair
 from weft.core.shapes import Vectors
-from weft.data.blocks import Block
 from weft.data.formats import Fault
-from weft.data.sides.position import PositionGain
-from weft.data.sides.side import Row, Rows, block_cells, cells
+from weft.data.named_files import file_fault, in_folder
+from weft.data.number_files import ENDINGS, LARGEST, READABLE
+from weft.data.sides.number_cells import Array, interpolated, last_step, names_file, parse
+from weft.data.sides.number_survey import NumbersCollector
+from weft.data.sides.side import Row, Rows, cells, steps_of
 
 FORMAT = 1
 DIGITS = 6  # significant, of a number that is written
-SHOWN = 30  # characters of a cell in a message
 FEATURES_SHOWN = 4
-Array = npt.NDArray[np.float64]
-
-
-def parse(cell: str) -> Array:
-    """Return the numbers of a cell (T, F), NaN where one is missing; raise a Fault where it holds something else."""
-    try:
-        value = json.loads(cell)
-    except (ValueError, RecursionError):
-        shown = cell if len(cell) <= SHOWN else f"{cell[:SHOWN]}…"
-        todo = "write a list such as [1.5, 2] or [[1.5, 2], [3, 4]]"
-        raise Fault(f"{shown!r} is not a list of numbers", todo) from None
-    if not isinstance(value, list):
-        raise Fault("a single number is given where a list is expected", "write it as a list: [1.5]")
-    if not value:
-        raise Fault("the list is empty", "give at least one number")
-    values = _plain(value)
-    if values is not None:
-        return values
-    return _checked(value if any(isinstance(row, list) for row in value) else [[number] for number in value])
-
-
-def _plain(value: list[Any]) -> Array | None:
-    """Return a list of nothing but numbers, or of equally long lists of them, as an array; None for any other."""
-    try:
-        values = np.array(value)
-    except ValueError:  # lists of other lengths
-        return None
-    if values.dtype.kind not in "if" or values.ndim > 2 or not values.size or not np.isfinite(values).all():
-        return None
-    return values.astype(np.float64).reshape(len(value), -1)
-
-
-def _checked(rows: list[Any]) -> Array:
-    """Return the same of a list that may have missing numbers; what is wrong with another is a Fault."""
-    width = len(rows[0]) if isinstance(rows[0], list) else 0
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, list) or len(row) != width or not row:
-            other = f"{len(row)} numbers" if isinstance(row, list) else "a single number"
-            raise Fault(f"item {number} has {other}, item 1 has {width}", "give every step as many numbers")
-        for item in row:
-            if item is not None and (isinstance(item, bool) or not isinstance(item, int | float)):
-                raise Fault(
-                    f"item {number} holds {item!r}, which is not a number", "write a number, or null if missing"
-                )
-    floats = [[math.nan if item is None else _as_float(item) for item in row] for row in rows]
-    values = np.array(floats, dtype=np.float64)
-    if np.isinf(values).any() or any(isinstance(item, float) and item != item for row in rows for item in row):
-        raise Fault("the list holds NaN or an infinite number", "write null where a number is missing")
-    return values
-
-
-def _as_float(number: float) -> float:
-    try:
-        return float(number)
-    except OverflowError:  # an integer of hundreds of digits
-        return math.inf
-
-
-def interpolated(values: Array) -> Array:
-    """Return the numbers with missing ones filled in between their neighbours; 0 where a feature has none at all."""
-    if not np.isnan(values).any():
-        return values
-    filled, steps = values.copy(), np.arange(len(values))
-    for feature in range(values.shape[1]):
-        known = ~np.isnan(values[:, feature])
-        filled[:, feature] = np.interp(steps, steps[known], values[known, feature]) if known.any() else 0.0
-    return filled
 
 
 @dataclass(frozen=True)
@@ -109,11 +43,12 @@ class Numbers:
     values: bool = True  # whether values are encoded
     differences: bool = False  # whether differences are encoded; of a target: these alone
     continues: bool = False  # whether a target's first difference is from the last values of its source
+    momentum: bool = False  # whether a target's differences are from the last difference of its source
     indicator: bool = False  # whether features are added that tell which values are missing
     shortest: int = 1  # steps in training
     longest: int = 1
     fills: bool = False  # whether missing values are filled in, so that inputs may have some
-    length: str = "fixed"  # how many steps an output has: "fixed" (as training), "context", or "learned"
+    length: str = "fixed"  # how many steps an output has: "fixed" (as training), "source", "context", or "learned"
 
     kind = "numbers"
 
@@ -139,7 +74,8 @@ class Numbers:
         filled = interpolated(parse(cell))
         if not self.differences:
             return ((filled - self.mean) / self.scale).astype(np.float32)
-        return (np.diff(filled, axis=0, prepend=self._origin(pair)) / self.step_scale).astype(np.float32)
+        steps = np.diff(filled, axis=0, prepend=self._origin(pair)) - self._last_step(pair)
+        return (steps / self.step_scale).astype(np.float32)
 
     def _origin(self, pair: Pair) -> Array:
         """Return the values (1, F) that the first difference is from."""
@@ -147,12 +83,16 @@ class Numbers:
             return np.array([self.mean])
         return interpolated(parse(pair.source))[-1:]
 
+    def _last_step(self, pair: Pair) -> Array:
+        """Return the difference (F,) that goes on unless the model predicts another one."""
+        return last_step(interpolated(parse(pair.source))) if self.momentum else np.zeros(self.width)
+
     def decoded(self, row: Row, pair: Pair) -> Array:
         """Return the numbers (T, F) that an encoded target stands for, in the units of the data."""
         encoded = np.asarray(row, dtype=np.float64).reshape(-1, self.width)
         if not self.differences:
             return encoded * self.scale + self.mean
-        return self._origin(pair) + np.cumsum(encoded * self.step_scale, axis=0)
+        return self._origin(pair) + np.cumsum(encoded * self.step_scale + self._last_step(pair), axis=0)
 
     def text(self, row: Row, pair: Pair) -> str:
         return written(self.decoded(row, pair))
@@ -161,6 +101,9 @@ class Numbers:
     def target_scale(self) -> tuple[float, ...]:
         """The units of the encoded target, by feature."""
         return self.step_scale if self.differences else self.scale
+
+    def cost(self, cell: str) -> int:
+        return steps_of(cell)
 
     def to_json(self) -> str:
         content = {"format": FORMAT, "kind": self.kind, **asdict(self)}
@@ -173,110 +116,41 @@ def written(values: Array) -> str:
     return json.dumps([row[0] for row in rounded] if values.shape[1] == 1 else rounded)
 
 
-class NumbersCollector:
-    """Adds up what a side has to know: widths, lengths, sums and squares of values and of steps, missing values."""
-
-    def __init__(self) -> None:
-        self._missing = self._continuing = self._in_step = 0
-        self._lengths: list[int] = []
-        self._sums: dict[str, tuple[int, Array, Array]] = {}  # count, sum, sum of squares
-        self._gain = PositionGain()
-        self._origin: Array | None = None  # so that large values with little variance keep their digits
-
-    def add(self, block: Block, role: str) -> None:
-        sources = block.sources if role == "target" else [""] * len(block)
-        for cell, source, target in zip(block_cells(block, role), sources, block.targets):
-            raw = parse(cell)
-            filled = interpolated(raw)
-            if self._origin is None:
-                self._origin = filled[0]
-            self._missing += int(np.isnan(raw).sum())
-            self._in_step += role == "context" and len(raw) == _steps_of(target)
-            self._lengths.append(len(raw))
-            steps, before = _steps(filled, source)
-            if before is not None:
-                self._continuing += 1
-                self._gain.add(before, filled)
-            self._add("values", filled - self._origin)
-            self._add("steps", steps)
-
-    def _add(self, name: str, values: Array) -> None:
-        count, total, squares = self._sums.get(name, (0, np.zeros(values.shape[1]), np.zeros(values.shape[1])))
-        self._sums[name] = count + len(values), total + values.sum(0), squares + (values**2).sum(0)
-
-    def result(self) -> dict[str, Any]:
-        assert self._origin is not None
-        mean, scale = _moments(*self._sums["values"])
-        _, step_scale = _moments(*self._sums["steps"], centred=False)
-        return {
-            "width": len(scale),
-            "mean": (mean + self._origin).tolist(),
-            "scale": scale.tolist(),
-            "step_scale": step_scale.tolist(),
-            "shortest": min(self._lengths),
-            "longest": max(self._lengths),
-            "mean_length": float(np.mean(self._lengths)),
-            "missing": self._missing,
-            "continues": self._continuing / len(self._lengths),
-            "in_step": self._in_step / len(self._lengths),
-            "position_gain": self._gain.result(),
-        }
-
-
-def _steps_of(cell: str) -> int:
-    """Return how many steps a cell of numbers has; 0 for another."""
-    try:
-        return len(parse(cell))
-    except Fault:
-        return 0
-
-
-def _steps(filled: Array, source: str) -> tuple[Array, Array | None]:
-    """Return the differences between steps, and the source whose end the first is from, if they continue it.
-
-    A target continues its source if it begins about as near to its end as its own steps are apart.
-    """
-    steps = np.diff(filled, axis=0)
-    if not source.startswith("["):
-        return steps, None
-    try:
-        before = interpolated(parse(source))
-    except Fault:
-        return steps, None
-    if before.shape[1] != filled.shape[1]:
-        return steps, None
-    first = filled[:1] - before[-1:]
-    usual = max(float(np.linalg.norm(steps, axis=1).mean()) if len(steps) else 0.0, 1e-12)
-    near = float(np.linalg.norm(first)) <= 4 * usual
-    return (np.concatenate([first, steps]), before) if near else (steps, None)
-
-
-def _moments(count: int, total: Array, squares: Array, centred: bool = True) -> tuple[Array, Array]:
-    """Return the mean and the standard deviation (from 0 unless `centred`); 1 where a feature never changes."""
-    mean = total / max(1, count)
-    variance = squares / max(1, count) - (mean**2 if centred else 0.0)
-    scale = np.sqrt(np.maximum(variance, 0.0))
-    return mean, np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
-
-
 class NumbersKind:
     """Reads and surveys a column of numbers; every row has as many features as the first."""
 
+    endings = ENDINGS
+
     def __init__(self) -> None:
         self._widths: dict[str, int] = {}  # by role
+        self.trained: dict[str, int] = {}  # the widths that a run was trained with
         self.may_be_missing: tuple[str, ...] = ()  # roles
 
+    def resolve(self, cell: str, folder: str) -> str:
+        return in_folder(cell, folder) if names_file(cell) else cell
+
+    def contents(self, cell: str) -> str:
+        if not names_file(cell):
+            return cell
+        rows = [[None if math.isnan(number) else number for number in row] for row in parse(cell).tolist()]
+        return json.dumps([row[0] for row in rows] if len(rows[0]) == 1 else rows)
+
     def fault(self, role: str, cell: str, longest: int) -> Fault | None:
+        if names_file(cell) and (fault := file_fault(role, cell, READABLE, LARGEST)) is not None:
+            return fault
         try:
             values = parse(cell)
         except Fault as fault:
             return Fault(f"the {role}: {fault.what}", fault.todo)
-        width = self._widths.setdefault(role, values.shape[1])
+        given: int = values.shape[1]
+        width = self._widths.setdefault(role, self.trained.get(role, given))
         if values.shape[1] != width:
-            what = f"the {role} has {values.shape[1]} numbers per step, but those of the rows before have {width}"
+            others = "in the training data" if role in self.trained else "in earlier rows"
+            what = f"the {role} has {values.shape[1]} numbers per step, but {others} it has {width}"
             return Fault(what, "give the same number of values per step in every row")
         if values.size > longest:
-            return Fault(f"the {role} has {values.size:,} numbers, but the limit is {longest:,}", "shorten or split it")
+            what = f"the {role} has {values.size:,} numbers, but the limit is {longest:,}"
+            return Fault(what, "shorten or split it, or raise data.longest")
         if role not in self.may_be_missing and np.isnan(values).any():
             todo = "fill it in, or set numbers.missing=interpolate (or mask, which also tells the model where)"
             return Fault(f"the {role} has a missing value (null)", todo)
@@ -301,7 +175,7 @@ class NumbersKind:
 
     def load(self, content: Mapping[str, Any]) -> Numbers:
         if content["format"] != FORMAT:
-            raise ValueError(f"format {content['format']}, this Weft reads {FORMAT}")
+            raise ValueError(f"the format is {content['format']}, but this version of Weft reads format {FORMAT}")
         fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in content.items()}
         del fields["format"], fields["kind"]
         return Numbers(**fields)

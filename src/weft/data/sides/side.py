@@ -5,9 +5,10 @@ A side is one column's kind and what was learned about it. It is saved as source
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,17 @@ def block_cells(block: Block, role: str) -> Sequence[str]:
     return [block.extras[row].context if row in block.extras else "" for row in range(len(block))]
 
 
+def steps_of(cell: str) -> int:
+    """Return how many steps a cell of numbers or notes has; 0 for another."""
+    if not cell.lstrip().startswith("["):
+        return 0
+    try:
+        value = json.loads(cell)
+    except (ValueError, RecursionError):
+        return 0
+    return len(value) if isinstance(value, list) else 0
+
+
 class Side(Protocol):
     """One column's kind and what was learned about it; `role` is source, target or context."""
 
@@ -59,6 +71,20 @@ class Side(Protocol):
         ...
 
     def to_json(self) -> str: ...
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """A side that knows, without encoding it, how much room a cell takes in a batch."""
+
+    def cost(self, cell: str) -> int:
+        """Return it in steps or frames."""
+        ...
+
+
+def cost_of(side: Side, cell: str) -> int:
+    """Return how much room a cell takes in a batch: its steps or frames; of text and all else, its characters."""
+    return side.cost(cell) if isinstance(side, Measures) else len(cell)
 
 
 class Collector(Protocol):
@@ -88,6 +114,26 @@ class Kind(Protocol):
 
     def load(self, content: Mapping[str, Any]) -> Side:
         """Return a side as its `to_json` wrote it."""
+        ...
+
+
+@runtime_checkable
+class NamesFiles(Protocol):
+    """A kind whose cells are, or may be, names of files (`data/named_files.py`)."""
+
+    endings: Sequence[str]  # of the files that it reads, in lower case
+
+    def resolve(self, cell: str, folder: str) -> str:
+        """Return a cell of a table in `folder` with a path in the place of a name; another cell as it is."""
+        ...
+
+
+@runtime_checkable
+class ReadsFiles(NamesFiles, Protocol):
+    """A kind whose files are read with the table: after that, a cell holds what the file did."""
+
+    def contents(self, cell: str) -> str:
+        """Return what the file of a resolved cell holds, as a cell; another cell as it is."""
         ...
 
 

@@ -2,29 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from weft.core.errors import UserError
 from weft.core.files import parse_json
 from weft.data.formats import Fault
+from weft.data.named_files import MARK, has_ending, name_of
 from weft.data.records import NumbersText
+from weft.data.sides.audio import AudioKind
+from weft.data.sides.corrupted import load_hidden
+from weft.data.sides.document import DocumentKind
+from weft.data.sides.image import ImageKind
 from weft.data.sides.label import Label, LabelKind, TokenLabels
-from weft.data.sides.numbers import NumbersKind, parse
-from weft.data.sides.side import Kind, Side
+from weft.data.sides.notes import NotesKind, are_notes
+from weft.data.sides.nothing import NothingKind
+from weft.data.sides.number_cells import parse
+from weft.data.sides.numbers import NumbersKind
+from weft.data.sides.side import Kind, NamesFiles, Side
+from weft.data.sides.span import SpanKind
 from weft.data.sides.text import TextKind
 
 KINDS: dict[str, Callable[[], Kind]] = {
     "text": TextKind,
     "numbers": NumbersKind,
+    "notes": NotesKind,
     "label": lambda: LabelKind(Label),
+    "audio": AudioKind,
+    "image": ImageKind,
     "labels": lambda: LabelKind(TokenLabels),
+    "none": NothingKind,
+    "span": SpanKind,
+    "document": DocumentKind,
 }
+SAVED: dict[str, Callable[[Mapping[str, Any]], Side]] = {"hidden": load_hidden}  # sides of columns that are text
 ENOUGH = 50  # cells by which a kind is recognised
 
 
 def recognised(cells: Sequence[str]) -> str:
-    """Return the kind of a column by its first cells: numbers if every one is a list of numbers, else text."""
-    return "numbers" if cells and all(_holds_numbers(cell) for cell in cells) else "text"
+    """Return the kind of a column by its first cells: text, unless every one is a list of notes or of numbers.
+
+    Lists of lists of integers are notes if some are longer than others, else numbers. Names of files are known by
+    their endings, whether or not the files are there: a missing one is then told.
+    """
+    if are_notes(cells):
+        return "notes"
+    if cells and all(_holds_numbers(cell) for cell in cells):
+        return "numbers"
+    named = [name for name, kind in _naming() if cells and all(has_ending(cell, kind.endings) for cell in cells)]
+    return named[0] if named else "text"
+
+
+def _naming() -> list[tuple[str, NamesFiles]]:
+    """Return the kinds whose cells name files."""
+    return [(name, kind) for name, make in KINDS.items() if isinstance(kind := make(), NamesFiles)]
+
+
+def endings_of(kind: str | None) -> Sequence[str]:
+    """Return the endings of the files that cells of a kind name; none where they are no names."""
+    return next((each.endings for name, each in _naming() if name == kind), ())
+
+
+def is_file_name(cell: str) -> bool:
+    """Return whether a cell looks like the name of a file of some kind."""
+    return any(has_ending(cell, kind.endings) for _, kind in _naming())
+
+
+def shown(cell: str) -> str:
+    """Return a cell as people know it: of a file its name in the table."""
+    return name_of(cell) if MARK in cell and os.path.isabs(cell) and is_file_name(cell) else cell
+
+
+def names_files(kind: str | None) -> bool:
+    """Return whether cells of this kind may name files; True where it is not known yet."""
+    return kind is None or isinstance(KINDS[kind](), NamesFiles)
 
 
 def _holds_numbers(cell: str) -> bool:
@@ -48,11 +100,11 @@ def side_from_json(text: str | bytes, where: str) -> Side:
     except (ValueError, AttributeError):
         kind = None
     if (
-        not isinstance(kind, str) or kind not in KINDS or kind == "text"
+        not isinstance(kind, str) or kind not in (*KINDS, *SAVED) or kind == "text"
     ):  # tokenisers have the name of their own kind there
         return from_json(text, where)
     try:
-        return KINDS[kind]().load(parse_json(text))
+        return SAVED[kind](parse_json(text)) if kind in SAVED else KINDS[kind]().load(parse_json(text))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         cause = f"{type(error).__name__}: {error}"
         what = f"this file does not hold a source or target description that Weft wrote ({cause})"

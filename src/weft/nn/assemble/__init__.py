@@ -8,9 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from weft.core.shapes import Nothing, Shape, Symbols, Vectors
+from weft.core.pair import HIDDEN
+from weft.core.shapes import Frames, Notes, Nothing, Picture, Shape, Symbols, Vectors
 from weft.nn import pools
-from weft.nn.assemble.heads import HEADS, Output
+from weft.nn.assemble.heads import HEADS, AnyHead, Output
 from weft.nn.attention import BACKWARDS, ONWARDS, Attention, Project, identity, linear, mlp
 from weft.nn.bridge import Bridge, Last, Mean, Mlp, Projected, Zeros
 from weft.nn.cells import Elman, ElmanSigmoid, Gru, GruAfter, Mut1, Mut2, Mut3, Recurrence
@@ -22,11 +23,21 @@ from weft.nn.decoders.recurrent import Gate as GateJoin
 from weft.nn.decoders.transformer import DecoderBlock, TransformerDecoder
 from weft.nn.dropout import Dropout
 from weft.nn.encoders import EncoderBlock, NoEncoder, RecurrentEncoder, TransformerEncoder
-from weft.nn.heads import Label, Tokens
+from weft.nn.flow import FlowContext, JointContext
+from weft.nn.heads import Label
 from weft.nn.lstm import Lstm, LstmB, LstmF, LstmI, LstmO
-from weft.nn.model import Aligned, Classifier, Seq2Seq, Tagger
+from weft.nn.model import (
+    Aligned,
+    Classifier,
+    JointSeq2Seq,
+    LanguageModel,
+    Restorer,
+    Selector,
+    Seq2Seq,
+    Tagger,
+    Towers,
+)
 from weft.nn.multihead import MultiHead
-from weft.nn.number_heads import NumberHead
 from weft.nn.positions import (
     Alibi,
     Attended,
@@ -38,10 +49,15 @@ from weft.nn.positions import (
     Sinusoid,
     SinusoidConcat,
 )
-from weft.nn.readers.frames import FrameReader
+from weft.nn.readers.frames import FrameReader, UnreadFrames
+from weft.nn.readers.notes import NoteReader
+from weft.nn.readers.pictures import Columns, Grid, PictureReader
+from weft.nn.readers.sound import Convolved, SoundReader, Stacked
 from weft.nn.readers.tokens import TokenReader
 from weft.nn.readers.tokens import table as embedding_table
 from weft.nn.scores import Additive, Bilinear, Concat, Cosine, Dot, Rbf, Scaled, ScaledByWidth, Score
+from weft.nn.span_head import SpanHead
+from weft.nn.towers import AnyTower, BagTower, Tower, VectorHead
 from weft.nn.unroll import LayerOptions, Reader, Stack
 from weft.nn.weighers import Weigher, exact, kernel, nearest, softmax, sparsemax, straight_through
 from weft.spec import NoDecoder, Spec
@@ -100,9 +116,11 @@ POSITIONS: dict[str, type[NoPositions]] = {
 }
 BRIDGES: dict[str, type[Bridge]] = {"zeros": Zeros, "last": Last, "mean": Mean, "projected": Projected, "mlp": Mlp}
 POOLS: dict[str, type[pools.Pool]] = {"last": pools.Last, "mean": pools.Mean, "query": pools.Query}
-AnyReader = TokenReader | FrameReader
+AnyReader = TokenReader | FrameReader | UnreadFrames | SoundReader | PictureReader
+AnyContext = StepContext | AttendedContext | FlowContext | JointContext
 AnyEncoder = RecurrentEncoder | TransformerEncoder | NoEncoder
-AnyModel = Seq2Seq[Any] | Aligned | Classifier | Tagger
+AnyModel = Seq2Seq[Any] | LanguageModel[Any] | Aligned | Classifier | Tagger | Restorer | Selector | Towers
+AT_ONCE = ("label", "span")  # heads whose outputs no decoder writes, so that none reads them
 MakeReader = Callable[[int, NoPositions, Dropout, float], AnyReader]
 
 
@@ -114,59 +132,162 @@ def assemble(
     `copies` says which target token each source token is, for heads that copy; without it they are the same.
     """
     context = None if isinstance(context, Nothing) else context
+    if isinstance(source, Nothing):
+        return _language_model(spec, target)
+    if spec.head.kind == "vector":
+        return _towers(spec, source, target)
     has_decoder = not isinstance(spec.decoder, NoDecoder)
-    of_target = _table(spec, target) if spec.head.kind != "label" else None
-    of_source = of_target if spec.embed.shared else _table(spec, source)
-    source_reader, encoder = _encoder(spec, _reading(source, of_source))
+    of_target = _table(spec, target) if spec.head.kind not in AT_ONCE else None
+    of_source = of_target if spec.one_table else _table(spec, source)
+    source_reader, encoder = _encoder(spec, _reading(spec, source, of_source))
     by_step = context is not None and spec.context.use == "step"
-    written = _decoder(spec, _reading(target, of_target, starts=True), by_step) if has_decoder else None
+    written = _decoder(spec, _reading(spec, target, of_target, starts=True), by_step) if has_decoder else None
     known = copies if copies is not None else range(source.count if isinstance(source, Symbols) else 0)
     width = encoder.width if written is None else written[1].width
     head = HEADS[spec.head.kind](Output(spec, target, width, encoder.width, of_target, known))
+
+    def beside() -> AnyContext | None:  # made last, so that the parts before it draw the same weights without it
+        return None if context is None else _context(spec, context, of_source, encoder)
+
     if written is None:
         ends = int(isinstance(source, Symbols) and source.ended)
-        return _without_decoder(spec, source_reader, encoder, head, context, ends)
-    prompted = spec.data.tag is not None and spec.data.tag_at == "decoder"
-    bridge, parts = _bridge(spec), (*written, head, prompted)
-    return Seq2Seq(source_reader, encoder, bridge, *parts, _context(spec, context) if context is not None else None)
+        return _without_decoder(spec, source_reader, encoder, head, beside, ends)
+    bridge, parts = _bridge(spec), (*written, head, spec.data.prompted)
+    kind = JointSeq2Seq if spec.objective.ctc_share else Seq2Seq
+    return kind(source_reader, encoder, bridge, *parts, beside())
+
+
+def _language_model(spec: Spec, target: Shape) -> LanguageModel[Any]:
+    """Build a decoder that reads nothing but what it continues."""
+    table = _table(spec, target)
+    reader, decoder = _decoder(spec, _reading(spec, target, table, starts=True), by_step=False, alone=True)
+    return LanguageModel(reader, decoder, HEADS[spec.head.kind](Output(spec, target, decoder.width, 0, table, ())))
+
+
+def _towers(spec: Spec, source: Shape, target: Shape) -> Towers:
+    """Build two towers, or one that reads both columns."""
+    first = _tower(spec, source)
+    second = first if spec.retrieve.shared else _tower(spec, target)
+    head = HEADS["vector"](Output(spec, target, spec.encoder.width, spec.encoder.width, None, ()))
+    assert isinstance(head, VectorHead)
+    return Towers(first, second, head)
+
+
+def _tower(spec: Spec, shape: Shape) -> AnyTower:
+    """Build what reads a column into one vector; the mean of embeddings needs no encoder."""
+    table = _table(spec, shape)
+    if table is not None and spec.encoder.kind == "none" and spec.pool.kind == "mean":
+        return BagTower(table, spec.train.dropout)
+    reader, encoder = _encoder(spec, _reading(spec, shape, table))
+    return Tower(reader, encoder, POOLS[spec.pool.kind](encoder.width))
 
 
 def _without_decoder(
     spec: Spec,
     reader: AnyReader,
     encoder: AnyEncoder,
-    head: Tokens | Label | NumberHead,
-    context: Shape | None,
+    head: AnyHead,
+    beside: Callable[[], AnyContext | None],
     ends: int,
-) -> Aligned | Classifier | Tagger:
-    """Build a model that predicts tokens or blanks, or labels, from what the encoder reads."""
+) -> Aligned | Classifier | Tagger | Restorer | Selector:
+    """Build a model that predicts tokens or blanks, labels, hidden tokens or spans, from what the encoder reads."""
+    if isinstance(head, SpanHead):
+        return Selector(reader, encoder, head, beside())
+    if spec.head.kind == "hidden":
+        return Restorer(reader, encoder, head)
     if not isinstance(head, Label):
         return Aligned(reader, encoder, head)
     if spec.task == "classify-tokens":
         return Tagger(reader, encoder, head, ends)
     pool = POOLS[spec.pool.kind](encoder.width)
-    return Classifier(reader, encoder, pool, head, _context(spec, context) if context is not None else None)
+    return Classifier(reader, encoder, pool, head, beside())
 
 
 def _table(spec: Spec, shape: Shape) -> nn.Embedding | None:
     return embedding_table(shape.count, spec.embed.width) if isinstance(shape, Symbols) else None
 
 
-def _reading(shape: Shape, table: nn.Embedding | None, starts: bool = False) -> MakeReader:
+def _reading(spec: Spec, shape: Shape, table: nn.Embedding | None, starts: bool = False) -> MakeReader:
     """Return what makes a reader of such values; that of a decoder `starts` with zeros where it reads numbers."""
-    if isinstance(shape, Vectors):
-        return partial(FrameReader, shape.width, starts=starts)
+    return READERS[type(shape)](spec, shape, table, starts)
+
+
+def _token_reading(spec: Spec, shape: Symbols, table: nn.Embedding | None, starts: bool) -> MakeReader:
     assert table is not None, "symbols have a table of embeddings"
+    if spec.corrupt.positions == "hidden":
+        return partial(TokenReader, table, without_position=HIDDEN)
     return partial(TokenReader, table)
 
 
-def _context(spec: Spec, shape: Shape) -> StepContext | AttendedContext:
-    make = _reading(shape, _table(spec, shape))
+def _frame_reading(spec: Spec, shape: Vectors, table: nn.Embedding | None, starts: bool) -> MakeReader:
+    if starts and spec.feeding.kind == "none":
+        return UnreadFrames
+    return partial(FrameReader, shape.width, starts=starts)
+
+
+def _note_reading(spec: Spec, shape: Notes, table: nn.Embedding | None, starts: bool) -> MakeReader:
+    return partial(NoteReader, shape.width, starts=starts)
+
+
+def _sound_reading(spec: Spec, shape: Frames, table: nn.Embedding | None, starts: bool) -> MakeReader:
+    def make(width: int, positions: NoPositions, dropout: Dropout, noise: float) -> SoundReader:
+        sizes = shape.width, width - positions.room, spec.audio.factor
+        bands = shape.width // 2 if spec.audio.deltas else shape.width
+        network = Convolved(*sizes, bands) if spec.audio.reader == "convolve" else Stacked(*sizes)
+        return SoundReader(network, width, positions, dropout, noise)
+
+    return make
+
+
+def _picture_reading(spec: Spec, shape: Picture, table: nn.Embedding | None, starts: bool) -> MakeReader:
+    image = spec.image
+
+    def make(width: int, positions: NoPositions, dropout: Dropout, noise: float) -> PictureReader:
+        sizes = shape, image.filters, image.halvings, width - positions.room
+        network = Columns(*sizes, image.factor) if image.layout == "columns" else Grid(*sizes)
+        return PictureReader(network, width, positions, dropout, noise)
+
+    return make
+
+
+READERS: dict[type, Callable[..., MakeReader]] = {  # by shape
+    Symbols: _token_reading,
+    Vectors: _frame_reading,
+    Notes: _note_reading,
+    Frames: _sound_reading,
+    Picture: _picture_reading,
+}
+
+
+def _context(spec: Spec, shape: Shape, of_source: nn.Embedding | None, source_encoder: AnyEncoder) -> AnyContext:
+    """Build what reads the context, with the embeddings and the encoder of the source if they are shared."""
+    shared = spec.context.shared
+    make = _reading(spec, shape, of_source if shared else _table(spec, shape))
     if spec.context.use == "step":
         assert not isinstance(spec.decoder, NoDecoder)
         width = spec.decoder.width if isinstance(spec.decoder, TransformerDecoderSpec) else spec.embed.width
         return StepContext(make(width, NoPositions(), LayerOptions(spec.train.dropout).make_dropout(), 0.0))
-    return AttendedContext(*_encoder(spec, make))
+    reader, encoder = _encoder(spec, make)
+    if spec.context.use == "joint":
+        return JointContext(reader)
+    if spec.context.use == "attend":
+        return AttendedContext(reader, encoder)
+    width, dropout = spec.encoder.width, LayerOptions(spec.train.dropout).make_dropout()
+    matched = shared and isinstance(shape, Symbols)
+    return FlowContext(reader, source_encoder if shared else encoder, _second_encoder(spec), width, dropout, matched)
+
+
+def _second_encoder(spec: Spec) -> AnyEncoder:
+    """Build an encoder like that of the source, which reads vectors of its width instead of embeddings."""
+    part, width = spec.encoder, spec.encoder.width
+
+    def make(wide: int, positions: NoPositions, dropout: Dropout, noise: float) -> AnyReader:
+        return FrameReader(width, wide, positions, dropout)
+
+    if isinstance(part, RecurrentEncoderSpec):
+        wide = spec.model_copy(update={"embed": spec.embed.model_copy(update={"width": width})})
+        return _recurrent_encoder(wide, part.model_copy(update={"reverse": False}), make)[1]
+    return _encoder(spec, make)[1]
 
 
 def _encoder(spec: Spec, make: MakeReader) -> tuple[AnyReader, AnyEncoder]:
@@ -175,7 +296,7 @@ def _encoder(spec: Spec, make: MakeReader) -> tuple[AnyReader, AnyEncoder]:
     if isinstance(spec.encoder, TransformerEncoderSpec):
         return _transformer_encoder(spec, spec.encoder, make)
     width, options = spec.encoder.width, LayerOptions(spec.train.dropout)
-    return _plain_reader(spec, width, make, options), NoEncoder(width)
+    return _plain_reader(spec, width, make, options), NoEncoder(width, averaged=spec.source.kind == "image")
 
 
 def _layer_options(spec: Spec, part: RecurrentEncoderSpec | RecurrentDecoderSpec) -> LayerOptions:
@@ -238,12 +359,17 @@ def _bridge(spec: Spec) -> Bridge:
     return bridge(spec.encoder.width, spec.decoder.width, spec.decoder.layers, spec.whole_state)
 
 
-def _decoder(spec: Spec, make: MakeReader, by_step: bool) -> tuple[AnyReader, RecurrentDecoder | TransformerDecoder]:
-    """Build the reader of the target and the decoder; `by_step`: it reads a context step by step."""
+def _decoder(
+    spec: Spec, make: MakeReader, by_step: bool, alone: bool = False
+) -> tuple[AnyReader, RecurrentDecoder | TransformerDecoder]:
+    """Build the reader of the target and the decoder.
+
+    `by_step`: it reads a context step by step; `alone`: there is no source to attend to.
+    """
     assert not isinstance(spec.decoder, NoDecoder)
     if isinstance(spec.decoder, RecurrentDecoderSpec):
-        return _recurrent_decoder(spec, spec.decoder, make, by_step)
-    return _transformer_decoder(spec, spec.decoder, make)
+        return _recurrent_decoder(spec, spec.decoder, make, by_step, alone)
+    return _transformer_decoder(spec, spec.decoder, make, alone)
 
 
 def _attention(part: RecurrentDecoderSpec, memory_width: int) -> Attention | None:
@@ -256,11 +382,11 @@ def _attention(part: RecurrentDecoderSpec, memory_width: int) -> Attention | Non
 
 
 def _recurrent_decoder(
-    spec: Spec, part: RecurrentDecoderSpec, make: MakeReader, by_step: bool
+    spec: Spec, part: RecurrentDecoderSpec, make: MakeReader, by_step: bool, alone: bool
 ) -> tuple[AnyReader, RecurrentDecoder]:
     look, options = part.attention, _layer_options(spec, part)
-    every = spec.bridge.give == "every"
-    attention = _attention(part, spec.encoder.width)
+    every = spec.bridge.give == "every" and not alone
+    attention = None if alone else _attention(part, spec.encoder.width)
     fed = attention.width if attention is not None and look.feed else 0
     read = spec.embed.width * (2 if by_step else 1)
     inputs = [read + (part.width if every else 0) + fed] + [part.width] * (part.layers - 1)
@@ -277,14 +403,12 @@ def _recurrent_decoder(
 
 
 def _transformer_decoder(
-    spec: Spec, part: TransformerDecoderSpec, make: MakeReader
+    spec: Spec, part: TransformerDecoderSpec, make: MakeReader, alone: bool
 ) -> tuple[AnyReader, TransformerDecoder]:
-    memory = spec.encoder.width
-    blocks = [
-        DecoderBlock(
-            _heads(part, part.width), _heads(part, memory), part.width, part.inner, part.norm, spec.train.dropout
-        )
-        for _ in range(part.layers)
-    ]
+    def block() -> DecoderBlock:
+        own, cross = _heads(part, part.width), None if alone else _heads(part, spec.encoder.width)
+        return DecoderBlock(own, cross, part.width, part.inner, part.norm, spec.train.dropout)
+
+    blocks = [block() for _ in range(part.layers)]
     reader = _transformer_reader(spec, part, make)
     return reader, TransformerDecoder(reader.positions, blocks, part.width, part.norm)

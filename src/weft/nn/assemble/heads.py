@@ -1,4 +1,4 @@
-"""The heads: from the name of a head, and for numbers of an objective, to a class."""
+"""The heads: from the name of a head, and for numbers and notes of an objective, to a class."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from functools import partial
 
 from torch import nn
 
-from weft.core.shapes import Shape, Symbols, Vectors
-from weft.nn.heads import Copy, Ctc, Label, Tokens
-from weft.nn.number_heads import GaussianHead, MixtureHead, NumberHead, PointHead
+from weft.core.shapes import Notes, Places, Shape, Symbols, Vectors
+from weft.nn.heads import Copy, Ctc, Joint, Label, Tokens
+from weft.nn.number_heads import GaussianHead, MixtureHead, NotesHead, NumberHead, PointHead, TrackHead
+from weft.nn.span_head import SpanHead
+from weft.nn.towers import VectorHead
 from weft.spec import Spec
 
 
@@ -28,9 +30,13 @@ class Output:
 
 def _token_head(kind: type[Tokens], output: Output) -> Tokens:
     assert output.table is not None, "tokens have a table of embeddings"
-    settings = output.spec.head
-    turned = settings.tied and output.spec.decoder.kind == "transformer"
+    settings, spec = output.spec.head, output.spec
+    turned = settings.tied and (spec.encoder if settings.kind == "hidden" else spec.decoder).kind == "transformer"
     return kind(output.width, output.memory_width, output.table, settings.tied, turned, output.copies)
+
+
+def _written_head(output: Output) -> Tokens:
+    return _token_head(Joint if output.spec.objective.ctc_share else Tokens, output)
 
 
 def _label_head(output: Output) -> Label:
@@ -39,20 +45,37 @@ def _label_head(output: Output) -> Label:
 
 
 def _number_head(output: Output) -> NumberHead:
-    assert isinstance(output.target, Vectors)
+    assert isinstance(output.target, Vectors | Notes)
     objective, stop = output.spec.objective, output.spec.numbers.stop == "learned"
-    return NUMBER_HEADS[objective.kind](output.width, output.target.width, objective.components, stop)
+    width, steps = output.target.width, output.spec.numbers.differences
+    return NUMBER_HEADS[objective.kind](output.width, width, objective.components, stop, steps)
 
 
-NUMBER_HEADS: dict[str, type[PointHead] | type[GaussianHead] | type[MixtureHead]] = {
+def _span_head(output: Output) -> SpanHead:
+    assert isinstance(output.target, Places)
+    return SpanHead(output.width, output.target.longest, output.target.none)
+
+
+def _vector_head(output: Output) -> VectorHead:
+    return VectorHead(output.spec.retrieve.temperature)
+
+
+NUMBER_HEADS: dict[str, Callable[[int, int, int, bool, bool], NumberHead]] = {  # by objective
     "squared": PointHead,
+    "distance": TrackHead,
     "gaussian": GaussianHead,
     "mixture": MixtureHead,
+    "notes": NotesHead,
 }
-HEADS: dict[str, Callable[[Output], Tokens | Label | NumberHead]] = {
-    "tokens": partial(_token_head, Tokens),
+AnyHead = Tokens | Label | NumberHead | SpanHead | VectorHead
+HEADS: dict[str, Callable[[Output], AnyHead]] = {
+    "tokens": _written_head,
     "copy": partial(_token_head, Copy),
     "ctc": partial(_token_head, Ctc),
+    "hidden": partial(_token_head, Tokens),
     "label": _label_head,
     "numbers": _number_head,
+    "notes": _number_head,
+    "span": _span_head,
+    "vector": _vector_head,
 }

@@ -10,12 +10,14 @@ unrolled first, and attention runs over all of them at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from weft.core.kinds import Memory
+from weft.core.trace import note, scope
 from weft.nn import fused
 from weft.nn.attention import Attention, PreparedSource
 from weft.nn.cells import blend
@@ -49,6 +51,19 @@ class RecurrentState:
             None if self.beside is None else self.beside[rows],
             self.place,
         )
+
+    def tensors(self) -> list[Tensor]:
+        """Return the states of all layers, (B, D) each."""
+        return [tensor for layer in self.layers for tensor in layer]
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> RecurrentState:
+        """Return the state with these states of the layers, in the order of `tensors`."""
+        rest = iter(tensors)
+        return replace(self, layers=tuple(tuple(next(rest) for _ in layer) for layer in self.layers))
+
+    def detached(self) -> RecurrentState:
+        """Return the state without its history, at position 0: gradients end here."""
+        return replace(self.with_tensors([tensor.detach() for tensor in self.tensors()]), place=0)
 
 
 class Concat(nn.Module):
@@ -135,13 +150,27 @@ class RecurrentDecoder(nn.Module):
         return self._joined(h[:, None], context)[:, 0], after
 
     def unroll(self, x: Tensor, state: RecurrentState) -> Tensor:
-        x = self._with_more(x, state)  # (B, T, I)
-        return self._joined(*(self._fed(x, state) if self.feed else self._all_at_once(x, state)))
+        if not self.feed:
+            return self._all_at_once(x, state)[0]
+        return self._joined(*self._fed(self._with_more(x, state), state))
 
-    def _all_at_once(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
-        h = self.stack.sequence(x, state.layers)  # (B, T, D)
+    def read(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        if not self.feed:
+            return self._all_at_once(x, state)
+        outs = []
+        for step in x.unbind(1):
+            out, state = self.step(step, state)
+            outs.append(out)
+        return torch.stack(outs, dim=1), state
+
+    def _all_at_once(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        with scope("decode"):
+            h, layers = self.stack.read(self._with_more(x, state), state.layers)  # (B, T, D)
+        h = note("decode.states", h)
         query = h if state.top is None else torch.cat([state.top[:, None], h[:, :-1]], dim=1)
-        return h, self._look(query, state)[0]
+        context = self._look(query, state)[0]
+        top = None if state.top is None else h[:, -1]
+        return self._joined(h, context), replace(state, layers=layers, top=top, place=state.place + x.shape[1])
 
     def _fed(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor | None]:
         cell, attention = self.stack.only_cell, self._fused_attention(state)
@@ -162,7 +191,8 @@ class RecurrentDecoder(nn.Module):
             x = torch.cat([x, context[:, 0]], dim=-1)
         elif state.context is not None:
             x = torch.cat([x, state.context], dim=-1)
-        h, layers = self.stack.step(x, state.layers)
+        with scope("decode"):
+            h, layers = self.stack.step(x, state.layers)
         if state.top is None:
             context, attended = self._look(h[:, None], state)
         next_context = context[:, 0] if state.context is not None and context is not None else None

@@ -14,7 +14,7 @@ from weft.core.kinds import Memory
 from weft.core.lines import Lines
 from weft.core.masks import biased_layers, causal
 from weft.core.native.decoding import Block, Blocks, Decoding, Norm, Panels, StepInputs
-from weft.core.trace import tracing
+from weft.core.trace import note, scope, tracing
 from weft.nn.cache import Cache
 from weft.nn.context import at_steps
 from weft.nn.multihead import FeedForward, MultiHead, ResidualNorm, last_norm, together
@@ -95,10 +95,10 @@ class DecoderBlock(nn.Module):
         query, keys = seen.positions.turn(query, state.place), seen.positions.turn(keys, state.place)
         if seen.written is not None:
             keys, values = seen.written.put(seen.block, keys, values)
-        x = self.around_own.after(x, self.own.attend(query, keys, values, seen.visible, "decode.self"))
+        x = self.around_own.after(x, self.own.attend(query, keys, values, seen.visible, ".self"))
         if self.cross is not None and self.around_cross is not None and source is not None:
             query = self.cross.split(self.cross.query(state.lines.fold(self.around_cross.before(x))))
-            context = self.cross.attend(query, *source, state.mask, "decode.cross")
+            context = self.cross.attend(query, *source, state.mask, ".cross")
             x = self.around_cross.after(x, state.lines.unfold(context))
         return self.around_feed.after(x, self.feed(self.around_feed.before(x)))
 
@@ -139,13 +139,20 @@ class TransformerDecoder(nn.Module):
         written = state.written.extended(x.shape[1]) if state.place else None
         return self._advance(x, state, causal(x.shape[1], state.place, x.device), written)
 
+    def read(self, x: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
+        state, x = state.compacted(), state.with_beside(x)
+        written = state.written.extended(x.shape[1])
+        out = self._advance(x, state, causal(x.shape[1], state.place, x.device), written)
+        return out, replace(state, written=written)
+
     def _advance(self, x: Tensor, state: TransformerState, visible: Tensor | None, written: Cache | None) -> Tensor:
         """Return the outputs (N, T, D) of new positions x (N, T, D)."""
         positions = self.positions
         bias = positions.bias(x.shape[1], state.place + x.shape[1], state.place)
         seen = biased_layers(visible, bias, len(state.source))
-        for number, (block, source) in enumerate(zip(self._blocks(), state.source, strict=True)):
-            x = block(x, source, state, Seen(positions, seen[number], written, number))
+        with scope("decode"):
+            for number, (block, source) in enumerate(zip(self._blocks(), state.source, strict=True)):
+                x = note(f".{number}.h", block(x, source, state, Seen(positions, seen[number], written, number)))
         out: Tensor = self.norm(x)
         return out
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.compatibility_kinds import check_kinds
+from weft.compatibility.kinds import check_kinds
+from weft.compatibility.tables import WITHOUT_DECODER
 from weft.spec import (
     SPELLED,
     Attention,
@@ -16,6 +17,7 @@ from weft.spec import (
     NoDecoder,
     Part,
     RecurrentDecoder,
+    RecurrentEncoder,
     Spec,
     Transformer,
     TransformerDecoder,
@@ -44,23 +46,52 @@ def earlier_values(made_by: int) -> dict[str, Any]:
 
 def check(spec: Spec) -> None:
     """Raise ValueError for the first combination that does not fit."""
-    if spec.data.tag_at != "start" and spec.data.tag is None:
-        raise ValueError(
-            f"data.tag_at={spec.data.tag_at} needs a tag, but data.tag names no column; "
-            "give the tag's column with --tag, or leave data.tag_at out"
-        )
+    _check_tags(spec)
     check_kinds(spec)
     _check_unseen(spec)
     _check_head(spec)
+    _check_joint(spec)
     _check_bridge(spec)
     _check_attention(spec)
     _check_positions(spec)
     _check_feeding(spec)
+    _check_frozen(spec)
     if spec.embed.shared and spec.source != spec.target:
         raise ValueError(
             "embed.shared=true needs source and target to be split in the same way, but "
             f"source={spec.source.tokens}/{spec.source.size} and target={spec.target.tokens}/{spec.target.size}; make "
             "them equal or set embed.shared=false"
+        )
+
+
+def _check_tags(spec: Spec) -> None:
+    data = spec.data
+    if data.tag_at != "start" and not data.tagged:
+        raise ValueError(
+            f"data.tag_at={data.tag_at} needs a tag, but data.tag names no column; "
+            "give the tag's column with --tag, or leave data.tag_at out"
+        )
+    if data.tag is not None and data.tag_from == "extension":
+        raise ValueError(
+            f"data.tag={data.tag} and data.tag_from=extension both say where the tag is; leave one of them out"
+        )
+    if data.tag_temperature != 1 and not data.tagged:
+        raise ValueError(
+            f"data.tag_temperature={data.tag_temperature:g} balances how often each tag is used, but the rows "
+            "have no tags; name their column with --tag, or leave data.tag_temperature out"
+        )
+    taken = {
+        f"data.tag={data.tag}": data.tag is not None,
+        f"data.features={data.features}": data.features is not None,
+        f"data.context={data.context}": data.context is not None,
+        f"data.augmented={data.augmented}": bool(data.augmented),
+        "data.unseen=carried": data.unseen == "carried",
+        f"task={spec.task}": spec.task != "transduce",
+    }
+    for setting in (name for name, is_set in taken.items() if is_set and data.swap_pairs):
+        raise ValueError(
+            f"data.swap_pairs=true trains in both directions, but {setting} applies to only one; leave "
+            f"{setting.partition('=')[0]} out (to tag parallel files, use data.tag_from=extension)"
         )
 
 
@@ -78,14 +109,15 @@ def _check_unseen(spec: Spec) -> None:
 
 def _check_head(spec: Spec) -> None:
     alone = [spec.head.kind == "ctc", spec.objective.kind == "ctc", spec.decoder.kind == "none"]
-    if any(alone) and not all(alone) and spec.head.kind != "label":
+    if any(alone) and not all(alone) and spec.head.kind not in WITHOUT_DECODER:
         raise ValueError(
             f"head.kind={spec.head.kind}, objective.kind={spec.objective.kind} and decoder.kind={spec.decoder.kind} "
             "are not compatible: CTC has no decoder; set head.kind=ctc and leave the others out, or set none of them"
         )
-    if all(alone) and spec.data.tag_at == "decoder":
+    if all(alone) and spec.data.prompted:
         raise ValueError(
-            "data.tag_at=decoder with head.kind=ctc: no decoder reads the tag; set data.tag_at to start or end"
+            f"data.tag_at={spec.data.tag_at} with head.kind=ctc: no decoder reads the tag; "
+            "set data.tag_at to start or end"
         )
     if all(alone) and spec.train.select == "accuracy":
         raise ValueError(
@@ -105,6 +137,32 @@ def _check_head(spec: Spec) -> None:
         raise ValueError(
             f"{_no_effect(unused)} with head.kind=ctc, which ranks outputs by their probability; "
             f"leave {_it(unused)} out, or use head.kind=tokens"
+        )
+
+
+def _check_joint(spec: Spec) -> None:
+    """Check CTC beside attention, which needs a decoder that writes in the order of the source."""
+    share, encoder, decoder = spec.objective.ctc_share, spec.encoder, spec.decoder
+    if not share and _differs(spec.search, "ctc_weight"):
+        raise ValueError(
+            f"{_no_effect(['search.ctc_weight'])} with objective.ctc_share=0; "
+            "set objective.ctc_share, or leave search.ctc_weight out"
+        )
+    refused = {
+        f"head.kind={spec.head.kind}": spec.head.kind != "tokens",
+        f"task={spec.task}": spec.task != "transduce",
+        "image.layout=grid": spec.source.kind == "image" and spec.image.layout == "grid",
+        "encoder.reverse=true": isinstance(encoder, RecurrentEncoder) and encoder.reverse,
+        "decoder.reverse=true": spec.backward,
+        "train.reversed_members=true": spec.train.reversed_members,
+        "decoder.attention.score=none": isinstance(decoder, RecurrentDecoder) and decoder.attention.score == "none",
+        f"data.context={spec.data.context}": spec.data.context is not None,
+    }
+    for setting in (name for name, is_set in refused.items() if is_set and share):
+        raise ValueError(
+            f"objective.ctc_share={share:g} trains CTC beside a decoder that attends to the source and writes in its "
+            f"order, which {setting} does not allow; leave objective.ctc_share out, or change "
+            f"{setting.partition('=')[0]}"
         )
 
 
@@ -166,8 +224,9 @@ def _check_attention(spec: Spec) -> None:
         )
     if look.join == "context" and look.query == "before":
         raise ValueError(
-            "decoder.attention.join=context with decoder.attention.query=before: the context is known before the last "
-            "symbol is read, so the output would not depend on it; set decoder.attention.query=after"
+            "decoder.attention.join=context with decoder.attention.query=before: the context is computed before "
+            "the previous output symbol is read, so the next output could not depend on that symbol; "
+            "set decoder.attention.query=after"
         )
     if look.join == "context" and look.weigh in ("nearest", "exact"):
         raise ValueError(
@@ -236,6 +295,18 @@ def _read_widths(spec: Spec) -> list[int]:
     return [p.width if isinstance(p, Transformer) else spec.embed.width for p in parts if not isinstance(p, NoDecoder)]
 
 
+def _check_frozen(spec: Spec) -> None:
+    """Refuse to hold parts still that the model does not have."""
+    absent = {"encoder": spec.encoder.kind == "none", "pool": spec.task != "classify"}
+    absent |= dict.fromkeys(("decoder", "bridge"), spec.decoder.kind == "none")
+    for part in spec.train.freeze:
+        if absent.get(part):
+            raise ValueError(
+                f"train.freeze={part}, but with task={spec.task} and these settings there is no {part}; "
+                f"leave {part} out of train.freeze"
+            )
+
+
 def _check_feeding(spec: Spec) -> None:
     feeding = spec.feeding
     unused = [f"feeding.{name}" for name in ("schedule", "least") if _differs(feeding, name)]
@@ -243,6 +314,11 @@ def _check_feeding(spec: Spec) -> None:
         raise ValueError(
             f"{_no_effect(unused)} with feeding.kind={feeding.kind}; "
             f"set feeding.kind=scheduled, or leave {_it(unused)} out"
+        )
+    if feeding.kind == "none" and spec.head.kind != "numbers":
+        raise ValueError(
+            f"feeding.kind=none works only for numbers, but head.kind={spec.head.kind}: any other output depends on "
+            "what the decoder has already written; leave feeding.kind out"
         )
     if feeding.kind == "own" and feeding.token_dropout:
         raise ValueError(

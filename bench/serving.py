@@ -1,0 +1,167 @@
+"""How fast is `weft serve`, and what does it do under too much load?
+
+    python bench/serving.py RUN FILE [--rounds 3] [--seconds 20] [--overload 300] [--requests 100000] [--peer PORT]
+
+RUN translates from English to German (its folder, or its name: en-de=FOLDER), FILE has a source on each line. In one
+run, side by side: `weft predict` from file to file, requests of 32 lines, 32 clients with single lines, the 99th
+percentile of latency alone and at half of the highest throughput, four times the highest throughput, a worker that is
+killed, SIGTERM under load, and memory over many requests. With --peer, LibreTranslate's own server is measured, too,
+which bench/serving_peer.py starts with the same weights. Throughputs are medians over rounds, in which all are measured
+in turn, so that a machine that is busy with other things slows all of them. Short seconds give rough figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from load import Seen, closed_loop, open_loop, serving
+
+CLIENTS, LINES = 32, 32
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20, help="of each measurement")
+    parser.add_argument("--overload", type=float, default=300, help="seconds at four times the highest throughput")
+    parser.add_argument("--requests", type=int, default=100_000, help="whose memory is watched")
+    parser.add_argument("--peer", type=int, help="the port of another server with LibreTranslate's protocol")
+    parser.add_argument("--out", type=Path, default=Path(".bench/serving.json"))
+    given = parser.parse_args()
+    lines = [line for line in given.file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    figures: dict[str, Any] = {"command": " ".join(sys.argv[1:]), "load before": os.getloadavg()[0]}
+    with tempfile.TemporaryDirectory() as folder:
+        log, home = Path(folder) / "log", given.run.partition("=")[2] or given.run
+        with serving([given.run], log) as server:
+            rounds = [
+                one_round(home, server.port, given.peer, lines, given.seconds, Path(folder))
+                for _ in range(given.rounds)
+            ]
+            figures |= {name: median(each[name] for each in rounds) for name in rounds[0]}
+            figures["rounds"] = rounds
+            save(figures, given.out)
+            figures |= asyncio.run(latencies(server.port, lines, figures["32 clients, lines/s"], given.seconds))
+            save(figures, given.out)
+            figures |= asyncio.run(overload(server, lines, figures["32 clients, lines/s"], given.overload))
+            save(figures, given.out)
+            figures |= asyncio.run(memory(server, lines, given.requests))
+            save(figures, given.out)
+        figures |= kill_and_drain(given.run, log, lines, min(given.seconds, 10))
+    show(figures)
+    save(figures, given.out)
+
+
+def save(figures: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+
+
+def one_round(
+    run: str, port: int, peer: int | None, lines: list[str], seconds: float, folder: Path
+) -> dict[str, float]:
+    """Measure the throughput of everything once, in turn."""
+    predict = predict_speed(run, lines, folder)
+    asyncio.run(closed_loop(port, lines, 4, 8, min(seconds, 3)))  # warm
+    speeds = {
+        "predict, lines/s": predict,
+        "requests of 32 lines, lines/s": asyncio.run(closed_loop(port, lines, 4, LINES, seconds)).lines_per_second,
+        "32 clients, lines/s": asyncio.run(closed_loop(port, lines, CLIENTS, 1, seconds)).lines_per_second,
+    }
+    if peer is not None:
+        asyncio.run(closed_loop(peer, lines, 4, 1, min(seconds, 3)))
+        other = asyncio.run(closed_loop(peer, lines, CLIENTS, 1, seconds))
+        speeds["peer, 32 clients, lines/s"] = other.lines_per_second
+    return speeds
+
+
+def predict_speed(run: str, lines: list[str], folder: Path) -> float:
+    """Return the lines a second of `weft predict` from file to file, without its start."""
+    seconds = []
+    for count in (1, len(lines)):
+        source = folder / f"{count}.txt"
+        source.write_text("\n".join(lines[:count]) + "\n", encoding="utf-8")
+        started = time.monotonic()
+        with (folder / "out.txt").open("wb") as out:
+            subprocess.run([sys.executable, "-m", "weft", "predict", run, str(source)], stdout=out, check=True)
+        seconds.append(time.monotonic() - started)
+    return (len(lines) - 1) / (seconds[1] - seconds[0])
+
+
+async def latencies(port: int, lines: list[str], highest: float, seconds: float) -> dict[str, Any]:
+    """Measure latencies of a single client, and at half of the highest throughput."""
+    alone = await closed_loop(port, lines, 1, 1, seconds)
+    half = await open_loop(port, lines, highest / 2, seconds)
+    return {
+        "alone, p50 ms": 1000 * alone.percentile(0.5),
+        "alone, p99 ms": 1000 * alone.percentile(0.99),
+        "half of the throughput, p99 ms": 1000 * half.percentile(0.99),
+        "half of the throughput, statuses": dict(half.statuses),
+    }
+
+
+async def overload(server: Any, lines: list[str], highest: float, seconds: float) -> dict[str, Any]:
+    before = server.megabytes
+    seen: Seen = await open_loop(server.port, lines, 4 * highest, seconds)
+    after = server.megabytes
+    return {
+        "overload, statuses": dict(seen.statuses),
+        "overload, goodput lines/s": seen.lines_per_second,
+        "overload, MB before and after": [round(before), round(after)],
+    }
+
+
+async def memory(server: Any, lines: list[str], requests: int) -> dict[str, Any]:
+    """Watch the memory over many requests of one short line."""
+    sizes, count = [server.megabytes], 0
+    while count < requests:
+        seen = await closed_loop(server.port, [line[:20] for line in lines], CLIENTS, 1, 5)
+        count += seen.statuses.total()
+        sizes.append(server.megabytes)
+    shown = [round(size) for size in sizes[:: max(1, len(sizes) // 8)]]
+    return {"memory, requests": count, "memory, MB over time": [*shown, round(sizes[-1])]}
+
+
+def kill_and_drain(run: str, log: Path, lines: list[str], seconds: float) -> dict[str, Any]:
+    """Kill one of two workers under load; then end the server under load."""
+
+    async def under_load(server: Any, act: Any) -> Seen:
+        loading = asyncio.create_task(closed_loop(server.port, lines, 16, 1, seconds))
+        await asyncio.sleep(seconds / 2)
+        act(server)
+        return await loading
+
+    with serving([run], log, "--workers", "2", "--threads", "1") as server:
+        killed = asyncio.run(under_load(server, lambda server: os.kill(server.workers[0], signal.SIGKILL)))
+    with serving([run], log) as server:
+        drained = asyncio.run(under_load(server, lambda server: server.process.send_signal(signal.SIGTERM)))
+        code = server.process.wait(60)
+    return {
+        "a worker killed, statuses": dict(killed.statuses),
+        "drained, statuses until the port closed": {s: n for s, n in drained.statuses.items() if s},
+        "drained, exit code": code,
+    }
+
+
+def show(figures: dict[str, Any]) -> None:
+    base = figures["predict, lines/s"]
+    for name, value in figures.items():
+        shown = f"{value:.1f}" if isinstance(value, float) else value
+        share = f"  ({value / base:.2f} of predict)" if name.endswith("lines/s") and name != "predict, lines/s" else ""
+        print(f"{name:45} {shown}{share}")
+
+
+if __name__ == "__main__":
+    main()

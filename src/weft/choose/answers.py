@@ -1,0 +1,62 @@
+"""Settings for answers that are selected from documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.choose.choices import Choices
+from weft.choose.numbers import NUMBERS
+from weft.choose.sides import mean_tokens
+from weft.choose.timing import TimeBudget
+from weft.core.errors import UserError
+from weft.data.survey import Survey
+
+
+def choose_answers(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget | None = None) -> None:
+    """Choose how document and question are read, by which model, and how long."""
+    found = survey.columns["target"]
+    sentences = given.get("answer", {}).get("unit") == "sentence"
+    if not sentences:
+        _check_answers(choices, found)
+    choices.set("source.tokens", "bpe", "words and punctuation apart, and no word is unknown")
+    words = survey.pairs * (survey.source.mean_words + survey.context.mean_words)
+    choices.set("source.size", int(min(NUMBERS.answer_subwords, max(NUMBERS.fewest_subwords, words))))
+    choices.set("encoder.kind", "recurrent")
+    for key in ("encoder.width", "embed.width"):
+        choices.set(key, NUMBERS.answer_width)
+    choices.set("context.use", "flow", "attention both ways between document and question")
+    choices.set("train.dropout", NUMBERS.answer_dropout)
+    choices.set("train.rate", NUMBERS.recurrent_rate)
+    choices.set("train.max_epochs", NUMBERS.answer_epochs)
+    choices.set("train.evaluations", NUMBERS.label_evaluations)
+    choices.set("train.select", "f1", "an answer may be right in part: F1 counts its words")
+    _size(choices, survey, found, sentences)
+
+
+def _size(choices: Choices, survey: Survey, found: Mapping[str, Any], sentences: bool) -> None:
+    """Choose the longest answer and the size of batches, by the lengths of answers and documents."""
+    per_word = mean_tokens(survey.source, "bpe") / max(1.0, survey.source.mean_words)
+    words = NUMBERS.longest_sentence if sentences else max(1, found["long words"])
+    choices.set("answer.longest", int(per_word * words) + 2, f"99 of 100 answers have at most {words} words")
+    document = int(mean_tokens(survey.source, "bpe")) + 1
+    rows = NUMBERS.answer_rows * max(document, 1)
+    choices.set("train.batch_tokens", int(min(NUMBERS.largest_batch, max(NUMBERS.transformer_batch, rows))))
+
+
+def _check_answers(choices: Choices, found: Mapping[str, Any]) -> None:
+    """Note answers that do not stand in their documents, which cannot be learned from; refuse data without others."""
+    if not found["missing"]:
+        return
+    shown = "; ".join(found["shown"])
+    if found["missing"] + found["none"] >= found["rows"]:
+        raise UserError(
+            f"no answer occurs in its document: {shown}",
+            "--task answer",
+            "check --source, --context and --target; to write answers, use --task transduce; to select sentences, "
+            "--set answer.unit=sentence",
+        )
+    choices.notes.append(
+        f"answers left out because they do not occur in their document: {found['missing']:,} of {found['rows']:,} "
+        f"({shown})"
+    )

@@ -1,0 +1,73 @@
+"""Settings for sound: recordings whose words, phones or labels are to be found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.choose.choices import Choices, writes_by_decoder
+from weft.choose.labels import choose_labels
+from weft.choose.numbers import NUMBERS
+from weft.choose.sides import is_symbol_list, long_line_tokens
+from weft.choose.timing import TimeBudget
+from weft.core.errors import UserError
+from weft.data.sides.audio import FRAMES_PER_SECOND, duration
+from weft.data.survey import Survey
+
+
+def choose_sound(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget | None = None) -> None:
+    """Choose what is read of recordings, by which model, and how it is trained."""
+    sound, target = survey.columns["source"], survey.kind("target")
+    choices.set("source.kind", "audio", f"the source column names recordings, {sound['recordings']:,} of them")
+    if target == "label":
+        choose_labels(choices, survey, given, time)
+    elif target == "text":
+        _choose_text(choices, survey, given)
+    else:
+        what = f"Weft cannot predict {target} from recordings yet"
+        raise UserError(what, "--target", "choose a column of text, or of labels with --task classify")
+    _choose_model(choices, survey, given)
+    _choose_augmentation(choices, survey, given)
+
+
+def _choose_text(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    """Choose tokens, the head, and what selects the checkpoint."""
+    symbols = is_symbol_list(survey.target, survey.pairs)
+    why = "the target is a list of symbols" if symbols else "letters are heard one after the other"
+    choices.set("target.tokens", "words" if symbols else "characters", why)
+    tokens = str(choices.merged("target", given)["tokens"])
+    if not writes_by_decoder(given):
+        choices.set("head.kind", "ctc", "what is heard and what is written have the same order")
+        choices.set("objective.smoothing", 0.0)
+    choices.set("train.select", "token_error_rate" if tokens == "words" else "cer", "outputs are right in parts")
+    longest = long_line_tokens(survey.target, tokens)
+    choices.set("search.max_ratio", NUMBERS.sound_ratio)
+    choices.set("search.max_extra", round(NUMBERS.output_margin * longest) + NUMBERS.extra_tokens)
+
+
+def _choose_model(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    sound = survey.columns["source"]
+    frames = FRAMES_PER_SECOND * sound["seconds"] / sound["recordings"]
+    choices.set("audio.factor", NUMBERS.sound_factor)
+    choices.set("encoder.kind", "recurrent")
+    choices.set("encoder.layers", NUMBERS.sound_layers)
+    for key in ("encoder.width", "embed.width"):
+        choices.set(key, NUMBERS.sound_width)
+    choices.set("train.dropout", NUMBERS.sound_dropout)
+    choices.set("train.rate", NUMBERS.sound_rate)
+    choices.set("train.max_epochs", NUMBERS.max_epochs)
+    longest = NUMBERS.long_line_margin * FRAMES_PER_SECOND * sound["longest"]
+    batch = int(max(NUMBERS.sound_recordings * frames, longest))
+    choices.set("train.batch_tokens", batch, f"about {max(1, round(batch / frames))} recordings in a batch")
+
+
+def _choose_augmentation(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    seconds = survey.columns["source"]["seconds"]
+    if seconds > NUMBERS.enough_sound:
+        return
+    why = f"{duration(seconds)} of sound are little: recordings are changed each time they are read"
+    choices.set("audio.speed", NUMBERS.sound_speed, why)
+    choices.set("audio.pitch", NUMBERS.sound_pitch)
+    choices.set("audio.noise", NUMBERS.sound_noise)
+    choices.set("audio.time_masks", NUMBERS.sound_time_masks)
+    choices.set("audio.frequency_masks", NUMBERS.sound_frequency_masks)

@@ -1,0 +1,196 @@
+"""Which settings go with a task."""
+
+from __future__ import annotations
+
+from weft.compatibility.tables import (
+    LABELS,
+    TOGETHER,
+)
+from weft.spec import (
+    Answer,
+    Attention,
+    Bridge,
+    Corrupt,
+    Pool,
+    RecurrentDecoder,
+    Retrieve,
+    Side,
+    Spec,
+)
+from weft.tasks import TASKS
+
+
+def check_alone(spec: Spec) -> None:
+    """Check tasks that have one column, the target."""
+    alone = TASKS[spec.task].alone
+    if alone != (spec.source.kind == "none"):
+        raise ValueError(
+            f"task={spec.task} and source.kind={spec.source.kind} are not compatible: only tasks of one column, such "
+            "as language-model, have no source; leave source.kind out"
+        )
+    if spec.data.lines and not alone:
+        raise ValueError(
+            f"data.lines=true has no effect with task={spec.task}, which reads lines anyway; leave data.lines out"
+        )
+    if TASKS[spec.task].corrupts != (spec.head.kind == "hidden" or spec.task == "denoise"):
+        raise ValueError(
+            f"head.kind={spec.head.kind} and task={spec.task} are not compatible: hidden tokens are predicted by "
+            "task=masked-lm; set task=masked-lm and leave head.kind out, or set neither"
+        )
+    if not alone:
+        return
+    if TASKS[spec.task].corrupts:
+        _check_corrupted(spec)
+        return
+    look = spec.decoder.attention if isinstance(spec.decoder, RecurrentDecoder) else Attention()
+    no_effect = {f"data.{role}": getattr(spec.data, role) for role in ("source", "context", "tag", "features")}
+    set_ = [f"{name}={column}" for name, column in no_effect.items() if column is not None]
+    set_ += ["bridge"] * (spec.bridge != Bridge()) + ["encoder.kind"] * (spec.encoder.kind != "none")
+    set_ += ["decoder.attention"] * (look not in (Attention(), Attention(score="none")))
+    set_ += ["decoder.kind=none"] * (spec.decoder.kind == "none") + ["decoder.reverse=true"] * spec.backward
+    set_ += [f"feeding.kind={spec.feeding.kind}"] * (spec.feeding.kind != "teacher")
+    set_ += ["train.reversed_members=true"] * spec.train.reversed_members
+    set_ += [f"head.kind={spec.head.kind}"] * (spec.head.kind in ("copy", "ctc"))
+    if set_:
+        key = set_[0].partition("=")[0]
+        raise ValueError(
+            f"{set_[0]} cannot be used with task={spec.task}, which has one column and no source: a decoder continues "
+            f"the target; leave {key.replace('data.', '--') if key in no_effect else key} out"
+        )
+
+
+def _check_corrupted(spec: Spec) -> None:
+    """Check tasks that restore a text, whose source is the text itself, corrupted."""
+    roles = {f"data.{role}": getattr(spec.data, role) for role in ("source", "context", "tag", "features")}
+    for name, column in roles.items():
+        if column is not None:
+            raise ValueError(
+                f"{name}={column} cannot be used with task={spec.task}, which has one column: the source is the "
+                f"target, corrupted; leave {name.replace('data.', '--')} out"
+            )
+    no_effect = {
+        "encoder.kind=none": spec.encoder.kind == "none",
+        f"source.tokens={spec.source.tokens}": spec.source.tokens not in (Side().tokens, spec.target.tokens),
+        f"source.size={spec.source.size}": spec.source.size not in (Side().size, spec.target.size),
+        "embed.shared=true": spec.embed.shared,
+        "decoder.reverse=true": spec.backward,
+        "train.reversed_members=true": spec.train.reversed_members,
+        f"train.members={spec.train.members}": spec.train.members > 1,
+        f"data.unseen={spec.data.unseen}": spec.data.unseen != "unknown",
+        f"data.augmented={spec.data.augmented}": spec.data.augmented > 0,
+        f"head.kind={spec.head.kind}": spec.task == "denoise" and spec.head.kind not in ("tokens", "copy"),
+    }
+    for setting in (name for name, is_set in no_effect.items() if is_set):
+        raise ValueError(
+            f"{setting} cannot be used with task={spec.task}, which trains a single model whose encoder reads the "
+            f"corrupted target with the tokens of the target; leave {setting.partition('=')[0]} out"
+        )
+    if spec.corrupt.hidden + spec.corrupt.replaced > 1:
+        raise ValueError(
+            f"corrupt.hidden={spec.corrupt.hidden} and corrupt.replaced={spec.corrupt.replaced} add up to more "
+            "than 1; lower one of them"
+        )
+    if spec.corrupt.positions == "hidden" and not (
+        spec.encoder.kind == "transformer" and spec.embed.positions in ("sinusoid", "learned")
+    ):
+        raise ValueError(
+            f"corrupt.positions=hidden with encoder.kind={spec.encoder.kind} and embed.positions="
+            f"{spec.embed.positions}: only positions that are added to embeddings can be left out; "
+            "set encoder.kind=transformer and embed.positions=sinusoid, or leave corrupt.positions out"
+        )
+
+
+def check_corrupt_settings(spec: Spec) -> None:
+    """Refuse settings of a corruption that the task does not have."""
+    of_task = {"masked-lm": ("share", "hidden", "replaced", "positions")}
+    of_task["denoise"] = ("spans", "span", "dropped", "shuffled")
+    used, usual = of_task.get(spec.task, ()), Corrupt()
+    for name in Corrupt.model_fields:
+        if name not in used and getattr(spec.corrupt, name) != getattr(usual, name):
+            tasks = " or ".join(task for task, names in of_task.items() if name in names)
+            raise ValueError(
+                f"corrupt.{name} has no effect with task={spec.task}; leave corrupt.{name} out, or set task={tasks}"
+            )
+
+
+def check_labels(spec: Spec) -> None:
+    if spec.source.kind == "label":
+        raise ValueError("source.kind=label: only a target can be a label; set source.kind=text")
+    labels = [spec.task in LABELS, spec.target.kind == "label", spec.head.kind == "label"]
+    if any(labels) and not (all(labels) and spec.decoder.kind == "none"):
+        raise ValueError(
+            f"task={spec.task}, target.kind={spec.target.kind}, head.kind={spec.head.kind} and decoder.kind="
+            f"{spec.decoder.kind} are not compatible: labels are predicted without a decoder; "
+            "set task=classify or task=classify-tokens and leave the others out, or set none of them"
+        )
+    if spec.pool != Pool() and spec.task not in ("classify", "retrieve"):
+        raise ValueError(
+            f"pool.kind={spec.pool.kind} has no effect with task={spec.task}, which has no summary of the source; "
+            "leave pool.kind out, or set task=classify or retrieve"
+        )
+    if spec.objective.class_power and not all(labels):
+        raise ValueError(
+            f"objective.class_power={spec.objective.class_power} weighs labels, but target.kind={spec.target.kind}; "
+            "leave objective.class_power out, or set task=classify"
+        )
+
+
+def check_answers(spec: Spec) -> None:
+    spans = [spec.task == "answer", spec.target.kind == "span", spec.head.kind == "span", spec.objective.kind == "span"]
+    if any(spans) and not (all(spans) and spec.decoder.kind == "none"):
+        raise ValueError(
+            f"task={spec.task}, target.kind={spec.target.kind}, head.kind={spec.head.kind} and objective.kind="
+            f"{spec.objective.kind} are not compatible: spans are selected by task=answer; "
+            "set task=answer and leave the others out, or set none of them"
+        )
+    if spec.task != "answer":
+        if spec.answer != Answer():
+            raise ValueError("answer has no effect without task=answer; leave answer out, or set task=answer")
+        return
+    if spec.context.use not in TOGETHER:
+        raise ValueError(
+            f"context.use={spec.context.use} with task=answer: document and question are read together; "
+            "set context.use to flow or joint"
+        )
+    if spec.source.tokens in ("parts", "bytes"):
+        raise ValueError(
+            f"with source.tokens={spec.source.tokens}, the position of a token in its document is not known; "
+            "set source.tokens to characters, words, bpe or unigram"
+        )
+    marks = {f"data.tag={spec.data.tag}": spec.data.tagged, f"data.features={spec.data.features}": spec.data.features}
+    for setting in (name for name, is_set in marks.items() if is_set):
+        raise ValueError(f"{setting} has no effect with task=answer; leave {setting.partition('=')[0]} out")
+    if spec.answer.stride > spec.answer.window:
+        raise ValueError(
+            f"answer.stride={spec.answer.stride} is larger than answer.window={spec.answer.window}, so words "
+            "between the windows would not be read; lower answer.stride"
+        )
+
+
+def check_documents(spec: Spec) -> None:
+    """Check what task=retrieve needs, and what belongs to it alone."""
+    finds = {"target.kind": "document", "head.kind": "vector", "objective.kind": "contrastive"}
+    parts = {"target.kind": spec.target.kind, "head.kind": spec.head.kind, "objective.kind": spec.objective.kind}
+    retrieves = [spec.task == "retrieve", *(parts[name] == value for name, value in finds.items())]
+    if any(retrieves) and not (all(retrieves) and spec.decoder.kind == "none"):
+        raise ValueError(
+            f"task={spec.task}, {', '.join(f'{name}={value}' for name, value in parts.items())} are not compatible: "
+            "documents are found by task=retrieve; set task=retrieve and leave the others out, or set none of them"
+        )
+    if spec.task != "retrieve":
+        if spec.retrieve != Retrieve():
+            raise ValueError("retrieve has no effect without task=retrieve; leave retrieve out, or set task=retrieve")
+        if "stems" in (spec.source.tokens, spec.target.tokens) and spec.task != "classify":
+            raise ValueError(
+                f"tokens=stems cannot be turned back into text, but task={spec.task} writes text; choose another "
+                "value for source.tokens and target.tokens"
+            )
+        return
+    if spec.retrieve.latent and (spec.encoder.kind != "none" or spec.pool.kind != "mean"):
+        raise ValueError(
+            f"retrieve.latent=true needs encoder.kind=none and pool.kind=mean, but encoder.kind={spec.encoder.kind} "
+            f"and pool.kind={spec.pool.kind}; leave retrieve.latent out, or set encoder.kind=none and pool.kind=mean"
+        )
+    for name in ("context", "tag", "features"):
+        if getattr(spec.data, name) is not None:
+            raise ValueError(f"data.{name} has no effect with task=retrieve; leave data.{name} out")

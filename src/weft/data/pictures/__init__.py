@@ -1,0 +1,1 @@
+"""What only pictures need: reading files, augmentation, pictures that are given in memory."""

@@ -1,0 +1,1 @@
+"""What only sound needs: reading recordings, filterbanks, augmentation."""

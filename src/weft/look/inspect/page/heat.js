@@ -1,0 +1,154 @@
+// Heat maps: one panel at a time, links between symbols on hover or focus, arrow keys to walk through the squares.
+
+renderers.heat = (plot) => {
+  const box = element("div", { class: "heat" });
+  const readout = element("p", { class: "readout", "aria-live": "polite" }, "");
+  const drawing = element("div", { class: "scroll" });
+  let panel = plot.panels[0];
+
+  const strips = symbolStrips(plot, () => panel, readout);
+  const show = () => {
+    drawing.replaceChildren(heatMap(plot, panel, readout));
+    strips.clear();
+  };
+  box.append(heading(plot), controls(plot, (chosen) => { panel = chosen; show(); }), ...strips.nodes, drawing, readout);
+  const note = remark(plot);
+  if (note) box.append(note);
+  show();
+  return box;
+};
+
+function controls(plot, choose) {
+  const row = element("div", { class: "controls" });
+  if (plot.panels.length > 1) {
+    const options = plot.panels.map((each, index) => element("option", { value: index }, each.name));
+    const list = element("select", { on: { change: (event) => choose(plot.panels[Number(event.target.value)]) } }, ...options);
+    row.append(element("label", {}, "map", list));
+  }
+  const least = plot.scale === "signed" ? "−" : "0";
+  const most = plot.scale === "share" ? "1" : "largest";
+  row.append(element("span", { class: "scale" }, least, element("i", { class: plot.scale === "signed" ? "signed" : "share" }), most));
+  return row;
+}
+
+function strength(plot, panel) {
+  if (plot.scale === "share") return 1;
+  let most = 0;
+  for (const row of panel.values) for (const value of row) most = Math.max(most, Math.abs(value ?? 0));
+  return most || 1;
+}
+
+// The two sequences as buttons: a symbol shows what it takes from, or gives to, the others.
+function symbolStrips(plot, panel, readout) {
+  const square = plot.rows.length === plot.columns.length && plot.rows.every((name, index) => name === plot.columns[index]);
+  const make = (names, name, act) => {
+    const buttons = names.map((symbol, index) => element("button", {
+      type: "button", tabindex: index === 0 ? 0 : -1, "data-index": index, title: `${name} ${index + 1}`,
+      on: { mouseenter: () => act(index), focus: () => act(index), click: () => act(index) },
+    }, element("span", {}, visible(symbol))));
+    const strip = element("div", { class: "symbols", role: "toolbar", "aria-label": name, on: { keydown: walk } },
+      element("span", { class: "name" }, name), ...buttons);
+    return { strip, buttons };
+  };
+  const weigh = (buttons, values) => buttons.forEach((button, index) => {
+    const share = values ? Math.min(1, Math.abs(values[index] ?? 0) / strength(plot, panel())) : 0;
+    button.style.setProperty("--weight", share.toFixed(3));
+    button.classList.toggle("strong", share > 0.6);
+  });
+  const press = (strip, index) => strip.buttons.forEach((button, at) => button.setAttribute("aria-pressed", at === index));
+  const say = (name, symbol, others, values) => {
+    const order = values.map((value, index) => [value ?? 0, index]).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0])).slice(0, 3);
+    const list = order.map(([value, index]) => `${visible(others[index])} ${number(value)}`).join(", ");
+    readout.textContent = `${name} ${visible(symbol)}: ${list}`;
+  };
+  const rows = make(plot.rows, plot.row_name, (index) => {
+    press(rows, index); press(columns, -1); weigh(rows.buttons, null); weigh(columns.buttons, panel().values[index]);
+    say(plot.row_name, plot.rows[index], plot.columns, panel().values[index]);
+  });
+  const columns = make(plot.columns, square ? plot.column_name + " ↓" : plot.column_name, (index) => {
+    const values = panel().values.map((row) => row[index]);
+    press(columns, index); press(rows, -1); weigh(columns.buttons, null); weigh(rows.buttons, values);
+    say(plot.column_name, plot.columns[index], plot.rows, values);
+  });
+  const clear = () => { for (const each of [rows, columns]) { press(each, -1); weigh(each.buttons, null); } readout.textContent = ""; };
+  return { nodes: [rows.strip, columns.strip], clear };
+}
+
+// Arrow keys move within a strip of symbols, so that it is one stop of the Tab key.
+function walk(event) {
+  const steps = { ArrowRight: 1, ArrowLeft: -1 };
+  if (!(event.key in steps)) return;
+  const buttons = [...event.currentTarget.querySelectorAll("button")];
+  const next = buttons[Math.max(0, Math.min(buttons.length - 1, buttons.indexOf(document.activeElement) + steps[event.key]))];
+  buttons.forEach((button) => button.setAttribute("tabindex", button === next ? 0 : -1));
+  next.focus();
+  event.preventDefault();
+}
+
+function heatMap(plot, panel, readout) {
+  const rows = plot.rows.map((name) => shortened(visible(name))), columns = plot.columns.map((name) => shortened(visible(name)));
+  const cell = plot.rows.length > 60 || plot.columns.length > 60 ? 12 : 24, size = cell > 16 ? 14 : 9;
+  const widest = Math.max(0, ...columns.map((name) => widthOf(name, size)));
+  const upright = columns.map((name) => widthOf(name, size) > cell - 2);
+  const left = Math.max(20, ...rows.map((name) => widthOf(name, size))) + 8;
+  const track = plot.track ? 48 : 0;
+  const top = (upright.includes(true) ? widest : size) + 10 + track;
+  const width = left + cell * columns.length + 2, height = top + cell * rows.length + 2;
+  const svg = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "img",
+    "aria-label": `${plot.title}, ${panel.name}: ${rows.length} by ${columns.length}; arrow keys move through the squares` });
+  if (track) svg.append(trackOf(plot.track, left, cell, track - 6));
+  const columnNames = columns.map((name, c) => labelOf(name, left + cell * (c + 0.5), top - 4, size, upright[c]));
+  const rowNames = rows.map((name, r) => shape("text", { x: left - 5, y: top + cell * (r + 0.5), "font-size": size, "text-anchor": "end", "dominant-baseline": "central" }, name));
+  svg.append(...columnNames, ...rowNames, squares(plot, panel, left, top, cell));
+  const cursor = shape("rect", { class: "cursor", width: cell, height: cell, visibility: "hidden" });
+  svg.append(shape("rect", { class: "grid", x: left, y: top, width: cell * columns.length, height: cell * rows.length }), cursor);
+  let at = [0, 0];
+  const point = (r, c) => {
+    at = [Math.max(0, Math.min(rows.length - 1, r)), Math.max(0, Math.min(columns.length - 1, c))];
+    cursor.setAttribute("x", left + cell * at[1]);
+    cursor.setAttribute("y", top + cell * at[0]);
+    cursor.setAttribute("visibility", "visible");
+    rowNames.forEach((name, index) => name.classList.toggle("lit", index === at[0]));
+    columnNames.forEach((name, index) => name.classList.toggle("lit", index === at[1]));
+    readout.textContent = `${plot.row_name} ${visible(plot.rows[at[0]])} (${at[0] + 1}) → ${plot.column_name} ${visible(plot.columns[at[1]])} (${at[1] + 1}): ${number(panel.values[at[0]][at[1]])}`;
+  };
+  svg.addEventListener("pointermove", (event) => {
+    const frame = svg.getBoundingClientRect(), scale = width / frame.width;
+    const c = Math.floor(((event.clientX - frame.left) * scale - left) / cell), r = Math.floor(((event.clientY - frame.top) * scale - top) / cell);
+    if (r >= 0 && c >= 0 && r < rows.length && c < columns.length) point(r, c);
+  });
+  svg.addEventListener("keydown", (event) => {
+    const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    if (!(event.key in moves)) return;
+    point(at[0] + moves[event.key][0], at[1] + moves[event.key][1]);
+    event.preventDefault();
+  });
+  svg.addEventListener("focus", () => point(...at));
+  return svg;
+}
+
+function labelOf(name, x, y, size, upright) {
+  if (!upright) return shape("text", { x, y, "font-size": size, "text-anchor": "middle" }, name);
+  return shape("text", { x: 0, y: 0, "font-size": size, "dominant-baseline": "central", transform: `translate(${x} ${y}) rotate(-90)` }, name);
+}
+
+function squares(plot, panel, left, top, cell) {
+  const group = shape("g"), most = strength(plot, panel);
+  panel.values.forEach((row, r) => row.forEach((value, c) => {
+    const share = Math.min(1, Math.abs(value ?? 0) / most);
+    if (share < 0.004) return;
+    const hue = plot.scale !== "signed" ? "var(--mark)" : value < 0 ? "var(--minus)" : "var(--plus)";
+    group.append(shape("rect", { x: left + cell * c, y: top + cell * r, width: cell, height: cell, fill: hue, "fill-opacity": share.toFixed(3) }));
+  }));
+  return group;
+}
+
+// Numbers in the place of symbols: each feature is a curve above its columns.
+function trackOf(track, left, cell, height) {
+  const group = shape("g");
+  track.slice(0, 6).forEach((feature, index) => {
+    const points = feature.map((value, c) => `${left + cell * (c + 0.5)},${height - (value ?? 0) * (height - 4)}`).join(" ");
+    group.append(shape("polyline", { points, fill: "none", stroke: `var(--series-${(index % 6) + 1})`, "stroke-width": 1.5 }));
+  });
+  return group;
+}

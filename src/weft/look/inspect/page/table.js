@@ -1,0 +1,29 @@
+// Tables: numbers to the right, a click on a heading sorts.
+
+renderers.table = (plot) => {
+  const numeric = plot.columns.map((_, c) => plot.rows.some((row) => typeof row[c] === "number"));
+  const body = element("tbody");
+  const shown = (cell, c) => {
+    if (plot.opens && c === 0) return element("button", { type: "button", class: "open", on: { click: () => openLine(cell - 1) } }, String(cell));
+    return typeof cell === "number" || cell === null ? number(cell) : cell;
+  };
+  const fill = (rows) => body.replaceChildren(...rows.map(([row, index]) => element("tr",
+    (plot.warn || []).includes(index) ? { class: "warned" } : {},
+    ...row.map((cell, c) => element("td", numeric[c] ? { class: "number" } : {}, shown(cell, c))))));
+  const rows = plot.rows.map((row, index) => [row, index]);
+  const heads = plot.columns.map((name, c) => {
+    const head = element("th", { scope: "col", class: numeric[c] ? "number" : null });
+    head.append(element("button", { type: "button", on: { click: () => sort(head, c) } }, name));
+    return head;
+  });
+  const sort = (head, c) => {
+    const descending = head.getAttribute("aria-sort") !== "descending";
+    heads.forEach((each) => each.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+    const sign = descending ? -1 : 1;
+    fill([...rows].sort(([a], [b]) => sign * (numeric[c] ? (a[c] ?? -Infinity) - (b[c] ?? -Infinity) : String(a[c] ?? "").localeCompare(String(b[c] ?? "")))));
+  };
+  fill(rows);
+  const table = element("table", {}, element("caption", {}, plot.title), element("thead", {}, element("tr", {}, ...heads)), body);
+  return element("div", {}, element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": plot.title }, table), remark(plot));
+};

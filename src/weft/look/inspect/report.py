@@ -1,0 +1,203 @@
+"""Look at a run: choose views, compute them, and keep the numbers, from which the page and the pictures are made."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from weft.core.errors import UserError
+from weft.core.files import write_whole
+from weft.core.pair import Pair
+from weft.data.text.tokens import Tokeniser
+from weft.look.card import architecture
+from weft.look.inspect.limits import MOST_INPUTS, MOST_ROWS, MOST_TRAINING_LINES
+from weft.look.inspect.page import page_of
+from weft.look.inspect.plots import as_json
+from weft.look.inspect.subject import Line, Subject
+from weft.look.inspect.table import ALL, find
+from weft.look.inspect.views import DoesNotApply, Material, Options, View
+from weft.predict.predictor import Predictor
+from weft.runs.folder import RunFolder
+from weft.runs.log import LogFile
+
+BRIEF = 6  # lines from which on each shows its main plot only
+NOTEBOOK_HEIGHT = 640
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was seen: `numbers` is the JSON of `weft inspect --json`; a notebook shows the page."""
+
+    numbers: dict[str, Any]
+
+    @property
+    def page(self) -> str:
+        """The self-contained page."""
+        return page_of(self.numbers)
+
+    def save(self, path: str | Path, form: str = "html") -> None:
+        """Write the page, or a picture (svg, png, pdf) of the only view, whole or not at all."""
+        write(Path(path), self.page if form == "html" else self.picture(form))
+
+    def picture(self, form: str = "svg", view: str = "") -> bytes:
+        """Return a picture of one view: by default of the only one."""
+        from weft.look.inspect.pictures import check_format, picture
+
+        views = sorted(
+            {name for line in self.numbers["lines"] for name in line["views"]} | set(self.numbers["summary"])
+        )
+        check_format(form, [view] if view else views)
+        return picture(self.numbers, view or views[0], form)
+
+    def save_json(self, path: str | Path) -> None:
+        """Write the numbers, whole or not at all."""
+        write(Path(path), json.dumps(self.numbers, ensure_ascii=False) + "\n")
+
+    def _repr_html_(self) -> str:
+        style = f"width:100%;height:{NOTEBOOK_HEIGHT}px;border:1px solid #8884;border-radius:6px"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(self.page)}"></iframe>'
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all; three parts if that is not possible."""
+    try:
+        write_whole(path.parent, path.name, content)
+    except OSError as error:
+        what = f"this file cannot be written: {error.strerror or error}"
+        raise UserError(what, str(path), "check the folder and its permissions, or choose another name") from None
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, before anything is computed."""
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        what = "this is a folder" if path.is_dir() else f"there is no folder {folder}"
+        what = "this folder cannot be written to" if not path.is_dir() and folder.is_dir() else what
+        raise UserError(what, str(path), "give the name of a file in a folder that you may write to")
+
+
+def inspect(
+    predictor: Predictor,
+    folder: RunFolder | None = None,
+    inputs: Sequence[Pair] = (),
+    *,
+    table: Sequence[Pair] = (),
+    force: str | None = None,
+    views: Sequence[str] = (),
+    options: Options | None = None,
+    training: Callable[[], Sequence[Pair]] = lambda: (),
+) -> Report:
+    """Look at inputs, or at a table of pairs with right outputs, through some views; without names, those that fit."""
+    subject, wanted, given = Subject(predictor, None if folder is None else folder.path), find(views), options
+    table = subject.as_read(table)
+    if not inputs and not table:
+        raise UserError("there is nothing to look at", "the inputs", "give an input, or a table of pairs")
+    notes = _notes(subject, folder, len(inputs), len(table))
+    material = _material(subject, inputs[:MOST_INPUTS], table[:MOST_ROWS], force, given or Options())
+    material = replace(material, more=table[MOST_ROWS:MOST_TRAINING_LINES], training=training)
+    chosen, left_out = _chosen(subject, wanted, [] if ALL in views else views, bool(table), material.options.edits)
+    lines = [{**line.to_json(), **_unseen(line), "views": {}} for line in material.lines]
+    summary: dict[str, Any] = {}
+    for view in chosen:
+        try:
+            _show(view, material, lines, summary)
+        except DoesNotApply as error:
+            if view.name in views:
+                todo = error.todo or "leave this view out"
+                raise UserError(error.reason, f"view {view.name}", todo) from None
+            left_out[view.name] = error.reason
+    return Report(
+        as_json(
+            {
+                "run": _run(subject),
+                "notes": notes,
+                "views": {view.name: {"title": view.title, "about": view.about} for view in find([ALL])},
+                "lines": lines,
+                "summary": summary,
+                "left_out": left_out,
+            }
+        )
+    )
+
+
+def _show(view: View, material: Material, lines: list[dict[str, Any]], summary: dict[str, Any]) -> None:
+    """Put what a view shows into the lines and the summary."""
+    if view.of_line is not None:
+        for line, content in zip(material.lines, lines, strict=True):
+            content["views"][view.name] = dict(view.of_line(line, material.options))
+    if view.of_all is not None and (material.table or view.of_line is None or len(material.lines) > 1):
+        summary[view.name] = dict(view.of_all(material))
+
+
+def _material(
+    subject: Subject, inputs: Sequence[Pair], table: Sequence[Pair], force: str | None, options: Options
+) -> Material:
+    """Predict; of a table, the lines that are farthest from right are shown in full."""
+    if not table:
+        lines = subject.lines(inputs, force)
+        return Material(subject, lines, (), (), replace(options, brief=len(lines) >= BRIEF))
+    from weft.look.inspect.errors import worst_first  # what orders the lines
+
+    every = subject.consecutive(table)
+    worst = worst_first(subject, every)[:MOST_INPUTS]
+    brief = replace(options, brief=len(worst) >= BRIEF)
+    return Material(subject, worst, table, [line.output.text for line in every], brief)
+
+
+def _chosen(
+    subject: Subject, wanted: Sequence[View], named: Sequence[str], has_table: bool, edits: Sequence[str] = ()
+) -> tuple[list[View], dict[str, str]]:
+    """Return the views to show, and why others are left out; a view that was asked for by its name must apply."""
+    reasons = {view.name: view.why_not(subject) for view in find([ALL])}
+    for view in wanted:
+        if view.name in named and reasons[view.name]:
+            todo = "leave this view out, or look at another run"
+            raise UserError(reasons[view.name], f"view {view.name}", todo)
+    unasked = ("line", "table") if has_table else ("line",)
+    chosen = wanted or [view for view in find([ALL]) if view.unasked in unasked]
+    if edits and "what-if" not in [view.name for view in chosen]:
+        chosen = [*chosen, *find(["what-if"])]
+    left_out = {view.name: reasons[view.name] for view in chosen if reasons[view.name]}
+    return [view for view in chosen if not reasons[view.name]], left_out
+
+
+def _run(subject: Subject) -> dict[str, Any]:
+    spec = subject.spec
+    return {
+        "path": "" if subject.path is None else str(subject.path),
+        "name": "a model" if subject.path is None else subject.path.resolve().name,
+        "about": architecture(spec),
+        "task": spec.task,
+        "search": subject.plan.name,
+        "parameters": subject.predictor.model.parameter_count,
+    }
+
+
+def _notes(subject: Subject, folder: RunFolder | None, inputs: int, rows: int) -> list[str]:
+    notes = []
+    if folder is not None and not LogFile(folder.log).final():
+        notes.append("The training of this run has not finished: this is its best checkpoint so far.")
+    if subject.models > 1:
+        notes.append(f"This run is an ensemble of {subject.models} models: this is the first of them, on its own.")
+    if inputs > MOST_INPUTS:
+        notes.append(f"Only the first {MOST_INPUTS} of {inputs:,} inputs are shown.")
+    if rows > MOST_ROWS:
+        notes.append(f"Only the first {MOST_ROWS:,} of {rows:,} rows of the table are looked at.")
+    if rows > MOST_INPUTS:
+        notes.append(f"The summary is over {min(rows, MOST_ROWS):,} rows; the worst {MOST_INPUTS} are shown in full.")
+    return notes
+
+
+def _unseen(line: Line) -> dict[str, Any]:
+    """Return the characters of an input that training never had, if there are any."""
+    side = line.subject.sides.source
+    known = side.known_characters if isinstance(side, Tokeniser) else None
+    if known is None:
+        return {}
+    unseen = [c for c in dict.fromkeys(line.pair.source) if c not in known and not c.isspace()]
+    return {"unseen": unseen} if unseen else {}

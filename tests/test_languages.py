@@ -1,0 +1,182 @@
+"""Many languages in one model: tags from file names, pairs both ways round, tags evened out."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as package
+from commands import Weft, refused
+from resuming import resumed_copy, weights_of
+from weft.api import Run
+from weft.core.pair import Pair
+from weft.data.batches import MOST_REPEATS, Mixing, plan
+from weft.data.columns import Columns
+from weft.data.pairs import read_pairs
+from weft.data.prepare import Files, Prepared
+from weft.data.text.tokens import learn, marks_of
+from weft.runs.report import Quiet
+
+SMALL = {**{f"{part}.width": 16 for part in ("embed", "encoder", "decoder")}, "train.evaluations": 1}
+BOTH_WAYS: dict[str, Any] = {"data.tag_from": "extension", "data.swap_pairs": True}
+SWAPPED = Columns(tag_from="extension", swap=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Words in three «languages»: as they are, in capitals, and reversed; of the last there are few."""
+    folder, draw = tmp_path_factory.mktemp("languages"), random.Random(1)
+    words = sorted({"".join(draw.choices("abcdefgh", k=draw.randint(3, 7))) for _ in range(120)})
+    for name, change in (("aa", str), ("bb", str.upper), ("cc", lambda word: word[::-1])):
+        (folder / f"train.{name}").write_text("".join(f"{change(word)}\n" for word in words))
+        (folder / f"few.{name}").write_text("".join(f"{change(word)}\n" for word in words[:12]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Run:
+    files = [f"{folder}/train.aa:{folder}/train.bb", f"{folder}/few.aa:{folder}/few.cc"]
+    return package.train(files, out=folder / "run", steps=6, settings={**SMALL, **BOTH_WAYS}, reporter=Quiet())
+
+
+def test_the_ending_of_the_target_file_is_the_tag_and_pairs_come_both_ways_round(folder: Path) -> None:
+    rows = list(read_pairs([f"{folder}/few.aa:{folder}/few.cc"], SWAPPED))
+    assert [(p.source, p.target, p.tag) for p in rows[:2]] == [
+        (rows[0].source, rows[0].source[::-1], "cc"),
+        (rows[0].source[::-1], rows[0].source, "aa"),
+    ]
+    assert len(rows) == 24
+
+
+def test_each_reference_is_swapped_too(tmp_path: Path) -> None:
+    table = tmp_path / "pairs.jsonl"
+    table.write_text(json.dumps({"source": "a", "target": ["b", "c"]}) + "\n")
+    rows = [(pair.source, pair.target) for pair in read_pairs([str(table)], Columns(swap=True))]
+    assert rows == [("a", "b"), ("b", "a"), ("a", "c"), ("c", "a")]
+
+
+def test_a_pair_and_the_same_pair_swapped_are_held_out_together(folder: Path, tmp_path: Path) -> None:
+    prepared = Prepared(Files((f"{folder}/train.aa:{folder}/train.bb",), columns=SWAPPED, hold_out=0.2), tmp_path)
+    held_out = {frozenset((p.source, p.target)) for p in prepared.valid}
+    learned = {frozenset((p.source, p.target)) for p in prepared.training()}
+    assert len(prepared.valid) == 2 * len(held_out) > 20
+    assert not held_out & learned
+
+
+def test_swapped_pairs_count_as_rows_of_the_given_way(folder: Path, tmp_path: Path) -> None:
+    paths = f"{folder}/train.aa:{folder}/train.bb", f"{folder}/few.aa:{folder}/few.cc"
+    survey = Prepared(Files(paths, columns=SWAPPED), tmp_path).survey
+    words = len((folder / "train.aa").read_text().splitlines())
+    assert survey.tags == {"bb": 2 * words, "cc": 24}
+    assert set(survey.marks) == {"<aa>", "<bb>", "<cc>"}
+
+
+def test_rare_tags_are_used_more_often_the_higher_the_temperature() -> None:
+    groups = np.array([0] * 900 + [1] * 100, dtype=np.int32)
+    rows, counts = np.arange(1000, dtype=np.int32), {}
+    for temperature in (1.0, 2.0, 100.0):
+        mixed = Mixing(groups, temperature)(rows.copy(), np.random.default_rng(1))
+        counts[temperature] = int((groups[mixed] == 1).sum()), len(mixed)
+    assert counts[1.0] == (100, 1000)
+    assert counts[2.0][0] == pytest.approx(250, abs=20)  # √900 : √100 = 3 : 1
+    assert counts[100.0][0] == pytest.approx(500, abs=30)
+    assert all(total == pytest.approx(1000, abs=50) for _, total in counts.values())
+
+
+def test_a_tag_of_ten_rows_beside_one_of_very_many_is_not_repeated_without_end() -> None:
+    groups = np.array([0] * 200_000 + [1] * 10, dtype=np.int32)
+    mixed = Mixing(groups, 5.0)(np.arange(len(groups), dtype=np.int32), np.random.default_rng(1))
+    _, times = np.unique(mixed[mixed >= 200_000], return_counts=True)
+    assert times.tolist() == [MOST_REPEATS] * 10
+
+
+def test_an_epoch_of_evened_tags_is_a_function_of_seed_and_epoch() -> None:
+    lengths = np.full(60, 5, dtype=np.int32)
+    mixing = Mixing(np.array([0] * 50 + [1] * 10, dtype=np.int32), 5.0)
+    first, again, next_epoch = (plan(lengths, lengths, 50, 1, n, mixing=mixing).rows.tolist() for n in (1, 1, 2))
+    assert first == again != next_epoch
+
+
+def test_the_autopilot_evens_out_tags_and_says_why(run: Run) -> None:
+    reasons = {row[0]: row for row in json.loads((run.path / "choices.json").read_text())["reasons"]}
+    assert run.spec.data.tag_temperature > 1
+    assert "the tag cc" in reasons["data.tag_temperature"][2]
+
+
+def test_the_tag_before_both_is_read_by_encoder_and_decoder(folder: Path) -> None:
+    pair = Pair("abc", tag="de")
+    tokeniser = learn("characters", 0, ["abc"], marks_of(pair))
+    tokeniser.tag_at = "both"
+    assert tokeniser.show(tokeniser.encode_sources([pair])[0]) == ["<de>", "<de>", "a", "b", "c"]
+    settings = {**SMALL, **BOTH_WAYS, "data.tag_at": "both"}
+    files = [f"{folder}/train.aa:{folder}/train.bb"]
+    run = package.train(files, out=folder / "both", steps=2, settings=settings, reporter=Quiet())
+    read: list[list[str]] = []
+    run.predictor.model.source_reader.table.register_forward_hook(  # type: ignore[attr-defined]
+        lambda _, given, __: read.append(run.predictor.source.show(given[0][0].tolist()))
+    )
+    run.predict([Pair("abc", tag="bb")], search={"kind": "greedy"})
+    assert read[0][:2] == ["<bb>", "a"]
+    assert run.predictor.model.prompted
+
+
+def test_predict_takes_one_tag_for_all_lines(weft: Weft, run: Run) -> None:
+    by_flag = weft("predict", str(run.path), "--tag", "cc", "--greedy", stdin="abc\nabd\n")
+    by_line = weft("predict", str(run.path), "--greedy", stdin="abc\tcc\nabd\tcc\n")
+    assert by_flag.code == 0
+    assert by_flag.out == by_line.out
+
+
+def test_mistakes_with_tags_are_explained(weft: Weft, run: Run, folder: Path, tiny_run: Run) -> None:
+    unknown = weft("predict", str(run.path), "--tag", "dd", stdin="abc\n")
+    refused(unknown, "never saw the tag 'dd'", "--tag dd", "aa, bb")
+    refused(weft("predict", str(tiny_run.path), "--tag", "dd", stdin="abc\n"), "trained without tags")
+    refused(weft("predict", str(run.path), stdin="abc\n"), "this line has no tag", "--tag")
+    pairs, out = f"{folder}/train.aa:{folder}/train.bb", ("--steps", "1", "--out", str(folder / "none"))
+    extension = ("--set", "data.tag_from=extension")
+    table = folder / "table.tsv"
+    table.write_text("a\tb\n")
+    refused(weft("train", str(table), *extension, *out), "this is a single table", "--tag")
+    (folder / "a.txt").write_text("a\n")
+    (folder / "b.txt").write_text("b\n")
+    refused(weft("train", f"{folder}/a.txt:{folder}/b.txt", *extension, *out), "need different extensions")
+    refused(weft("train", pairs, *extension, "--tag", "3", *out), "both say where the tag is")
+    refused(weft("train", pairs, "--set", "data.tag_temperature=5", *out), "have no tags")
+    refused(weft("train", str(table), "--set", "data.swap_pairs=true", "--tag", "3", *out), "applies to only one")
+
+
+def test_evaluate_shows_a_row_for_each_direction_of_parallel_files(weft: Weft, run: Run, folder: Path) -> None:
+    files = f"{folder}/few.aa:{folder}/few.bb", f"{folder}/few.bb:{folder}/few.cc"
+    done = weft("evaluate", str(run.path), *files, "--by", "direction", "--greedy", "--json")
+    scores = json.loads(done.out)
+    assert scores["n"] == 24
+    assert {name: each["n"] for name, each in scores["by"].items()} == {"aa-bb": 12, "bb-cc": 12}
+    by_tag = json.loads(weft("evaluate", str(run.path), *files, "--by", "tag", "--greedy", "--json").out)
+    assert set(by_tag["by"]) == {"bb", "cc"}
+
+
+def test_evaluating_a_table_needs_its_column_of_tags(weft: Weft, run: Run, folder: Path) -> None:
+    table = folder / "tagged.tsv"
+    table.write_text("source\ttarget\tlanguage\nabc\tABC\tbb\n")
+    refused(weft("evaluate", str(run.path), str(table)), "this is a single table", "--tag")
+    assert weft("evaluate", str(run.path), str(table), "--tag", "language", "--json").code == 0
+
+
+def test_data_shows_what_training_with_these_settings_would_see(weft: Weft, folder: Path) -> None:
+    options = ("--set", "data.tag_from=extension", "--set", "data.swap_pairs=true")
+    done = weft("data", f"{folder}/few.aa:{folder}/few.cc", *options)
+    assert done.code == 0
+    assert "24 pairs" in done.out
+    assert "<aa> <cc>" in done.out
+
+
+def test_a_run_both_ways_is_resumed_bit_by_bit(folder: Path) -> None:
+    files = [f"{folder}/train.aa:{folder}/train.bb", f"{folder}/few.aa:{folder}/few.cc"]
+    settings = {**SMALL, **BOTH_WAYS, "data.tag_temperature": 3, "train.evaluations": 3}
+    whole = package.train(files, out=folder / "whole", steps=9, settings=settings, reporter=Quiet())
+    assert weights_of(resumed_copy(whole.path, folder / "resumed")) == weights_of(whole.path)
