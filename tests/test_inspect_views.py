@@ -181,7 +181,7 @@ def test_changes_that_make_no_sense_are_refused(weft: Weft, runs: dict[str, Run]
         "output:99=a": "no symbol 99",
         "attention:1=99": "names no input position",
         "head:cross.1.9": "2 layers of 2 heads",
-        "head:cros.1.1": "is not a map",
+        "head:cros.1.1": "is not an attention of this model",
         "unit:decode.1.999": "choose from",
         "unit:other.1.1": "is not a part",
     }.items():

@@ -49,7 +49,7 @@ def test_a_column_of_file_names_holds_what_the_files_do(tmp_path: Path) -> None:
     ("1,2\n3\n", "rows of a.csv have 1 to 2 numbers"),
     ("1,2\nthree,4\n", "line 2 of a.csv holds 'three', which is not a number"),
     ("x,y\n", "a.csv holds no numbers"),
-    ("1,inf\n", "a.csv holds an infinite number"),
+    ("1,inf\n", "a.csv contains an infinite value"),
     ("", "the source 'a.csv' is an empty file"),
 ], ids=["widths", "word", "nothing", "infinite", "empty"])  # fmt: skip
 def test_a_table_that_holds_something_else_is_a_bad_row(tmp_path: Path, content: str, what: str) -> None:

@@ -172,7 +172,7 @@ def test_numbers_are_scored_by_line_by_column_and_against_another_run(
     ("[[1, null]]", ""),
     ("[[1, 2], [1]]", "item 2 has 1 number, item 1 has 2"),
     ("[]", "the list is empty"),
-    ("[[NaN, 1]]", "the list holds NaN or an infinite number"),
+    ("[[NaN, 1]]", "the list holds NaN or an infinite value"),
     ("nowhere.npy", "there is no file 'nowhere.npy' for the source"),
 ])  # fmt: skip
 def test_an_input_that_is_not_like_the_sources_is_refused_in_python_and_on_the_command_line(

@@ -349,7 +349,7 @@ def test_what_a_run_began_from_need_not_be_said_again(
     weft.train(out=tmp_path / "second", resume=True, reporter=Quiet())
     old, new = (load_file(tmp_path / run / "best" / checkpoint.WEIGHTS) for run in ("first", "second"))
     assert all(bool(((old[k] - new[k]).abs() < 1e-5).all()) for k in old)
-    with pytest.raises(UserError, match=r"was started from .*first, and it now has its own weights") as caught:
+    with pytest.raises(UserError, match=r"was started from .*first\), so it cannot start from another run") as caught:
         weft.train(out=tmp_path / "second", resume=True, init=tmp_path / "second", reporter=Quiet())
     assert caught.value.where.startswith("--init")
 

@@ -132,7 +132,11 @@ def _check_labels(survey: Survey) -> None:
         )
     if len(labels) < 2:
         only = next(iter(labels))
-        raise UserError(f"every row has the label {only!r}", "--task classify", "give rows of at least two labels")
+        raise UserError(
+            f"every row has the label {only!r}",
+            "--task classify",
+            "give rows with at least two different labels between them",
+        )
 
 
 def _note_rare_labels(choices: Choices, labels: Mapping[str, int]) -> None:

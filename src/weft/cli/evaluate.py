@@ -54,7 +54,8 @@ def evaluate(
     qrels: Annotated[
         Path | None,
         typer.Option(
-            help="With --among: relevance judgements in TREC format, by the column `id` of both files.",
+            help="With --among: relevance judgements in TREC format. Their ids stand in the column `id` of PAIRS "
+            "(queries) and of --among (documents).",
             metavar="FILE",
         ),
     ] = None,

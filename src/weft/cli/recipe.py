@@ -18,7 +18,7 @@ app = typer.Typer(
 
 @app.command(name="list", cls=common.Command)
 def list_() -> None:
-    """List the recipes and their questions.
+    """List the recipes (small experiments), each with the question that it answers.
 
     [bold]Examples[/]
       weft recipe list

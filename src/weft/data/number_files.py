@@ -40,7 +40,7 @@ def read_numbers(path: str, modified: int) -> Array:
         raise Fault(f"{name} holds no numbers", "give a file with at least one number")
     if np.isinf(values).any():
         raise Fault(
-            f"{name} holds an infinite number", "write NaN, or leave the field empty, where a number is missing"
+            f"{name} contains an infinite value", "write NaN, or leave the field empty, where a number is missing"
         )
     return values
 

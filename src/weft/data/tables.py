@@ -83,8 +83,8 @@ def parallel_positions(columns: Columns, files: Sequence[File], path: str, polic
         column = columns.of(role)
         if column is not None and (not isinstance(column, int) or column > 2 or role not in SIDES):
             raise UserError(
-                f"parallel files have only the columns 1 and 2, source and target, without names, but the {role} "
-                f"should be in {column!r}",
+                f"--{role} is {column!r}, but parallel files have only two columns, without names: 1 (source) and 2 "
+                "(target)",
                 path,
                 f"leave --{role} out, or put all columns into one TSV file",
             )

@@ -79,7 +79,8 @@ def _check_same_init(folder: RunFolder, init: Path | None) -> None:
     begun = folder.read_facts().get("init")
     if init is not None and os.path.abspath(init) != begun:
         raise UserError(
-            f"the run was started from {begun or 'random weights'}, and it now has its own weights",
+            f"the run has weights of its own (it was started from {begun or 'random weights'}), so it cannot "
+            "start from another run",
             f"--init {init}",
             "leave --init out to continue, or train a new run with another --out",
         )

@@ -73,7 +73,7 @@ def _checked(rows: list[Any]) -> Array:
     floats = [[math.nan if item is None else _as_float(item) for item in row] for row in rows]
     values = np.array(floats, dtype=np.float64)
     if np.isinf(values).any() or any(isinstance(item, float) and item != item for row in rows for item in row):
-        raise Fault("the list holds NaN or an infinite number", "write null where a number is missing")
+        raise Fault("the list holds NaN or an infinite value", "write null where a number is missing")
     return values
 
 

@@ -53,7 +53,9 @@ def parse(text: str) -> Change:
     if match[1]:
         return Change(text, match[1], int(match[2]) - 1, match[3])
     if match[4] == "head" and (match[5] not in NOTES or match[7]):
-        raise UserError(f"{match[5]!r} is not a map", f"--what-if {text}", f"choose from {', '.join(NOTES)}")
+        raise UserError(
+            f"{match[5]!r} is not an attention of this model", f"--what-if {text}", f"choose from {', '.join(NOTES)}"
+        )
     if match[4] == "unit" and match[5] not in ("encode", "decode"):
         raise UserError(f"{match[5]!r} is not a part", f"--what-if {text}", "choose from encode, decode")
     return Change(text, match[4], int(match[6]) - 1, "", match[5], match[7].rstrip("."), int(match[8]) - 1)
