@@ -45,3 +45,19 @@ def test_labels_of_points_lie_within_the_picture(tmp_path: Path, points: int) ->
             assert box.y0 >= 0
             assert box.x1 <= figure.bbox.x1
             assert box.y1 <= figure.bbox.y1
+
+
+@pytest.mark.parametrize(
+    ("kind", "axis", "curve"),
+    [
+        ("text", "loss (nats per token)", "training, with dropout"),
+        ("numbers", "loss (per step)", "training, with dropout, normalised"),
+    ],
+)
+def test_the_axis_of_the_loss_has_the_unit_of_the_targets(tmp_path: Path, kind: str, axis: str, curve: str) -> None:
+    lines = ({"kind": "report", "step": 1, "loss": 2.0}, {"kind": "evaluation", "step": 1, "loss": 1.0, "target": kind})
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    axes = curves_figure(log).axes[0]
+    assert axes.get_ylabel() == axis
+    assert axes.get_lines()[0].get_label() == curve

@@ -1,6 +1,6 @@
 """RUN/log.jsonl as one picture, the first thing a person looks at: is it learning, and which checkpoint is best?
 
-Left: training and validation loss in nats per token (logarithmic when it spans more than a factor of SPAN), with the
+Left: training and validation loss (logarithmic when it spans more than a factor of SPAN), with the
 learning rate in grey behind. Right: the metric that selects the checkpoint, its best evaluation marked. Legends are
 above the axes, so that they cover no point, however few or many there are.
 
@@ -25,7 +25,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from weft.runs.log import LogFile
-from weft.score.metrics import TABLES, metric_named
+from weft.score.metrics import TABLES, metric_named, table_for
 
 Row = dict[str, Any]
 
@@ -81,9 +81,11 @@ def _draw_loss(axes: Axes, reports: list[Row], evaluations: list[Row]) -> None:
     rates = axes.twinx()
     _plot(rates, _curve(reports, "rate"), "learning rate", FAINT, 0.9, marked=False)
     training, validation = _curve(reports, "loss"), _curve(evaluations, "loss")
-    _plot(axes, training, "training (dropout, smoothed labels)", TRAIN, 1.4)
+    loss = table_for(evaluations[-1] if evaluations else {})["loss"]
+    in_units = loss.unit == "number"  # of the data, in validation; in training, numbers are normalised
+    _plot(axes, training, f"training, with dropout{', normalised' * in_units}", TRAIN, 1.4)
     _plot(axes, validation, "validation", VALID, 1.8)
-    _style_steps(axes, "loss (nats per token)")
+    _style_steps(axes, loss.label.removeprefix("validation "))
     _scale_loss(axes, [v for v in training[1] + validation[1] if math.isfinite(v)])
     _style_rates(rates)
     axes.set_zorder(rates.get_zorder() + 1)  # the loss lies over the rate
