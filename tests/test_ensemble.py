@@ -274,7 +274,7 @@ def strangers(tiny_pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 REASONS = {
     "symbols": (
-        "its target vocabulary differs from that of the first run (12 and 12 tokens)",
+        "the target vocabulary of this run differs from that of the first run (12 and 12 tokens)",
         "trained on the same pairs",
     ),
     "ctc": (

@@ -105,7 +105,7 @@ def choose_recurrent(
     seldom = epochs is not None and epochs < NUMBERS.few_epochs
     choices.set("train.dropout", NUMBERS.low_dropout if seldom else NUMBERS.dropout)
     if epochs is not None:
-        each = f" for each of {members} models" if members > 1 else ""
+        each = f" for each of the {members} models of the run" if members > 1 else ""
         why = f"at this width, there is time for {size.about(epochs)}{each}"
         choices.reasons.append(["decoder.width", str(width), why])
     return epochs

@@ -48,7 +48,7 @@ def serve(
 
     The page is at /, and the documentation of the interface is at /docs: POST /predict works for any run, and clients
     of LibreTranslate, KServe and Triton (Open Inference Protocol) are supported. Requests are processed in
-    batches; the limits.* settings cap their size, duration and number. After SIGTERM, the server completes running
+    batches. The limits.* settings cap the size, duration and number of requests. After SIGTERM, the server completes running
     requests and ends; after SIGHUP, it loads the runs again.
 
     [bold]Examples[/]

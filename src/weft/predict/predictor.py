@@ -117,7 +117,7 @@ class Predictor:
         if not same_outputs(self.sides.target, other.sides.target):
             sizes = f"{len(other.target):,} and {len(self.target):,} tokens"
             raise UserError(
-                f"its target vocabulary differs from that of the first run ({sizes})",
+                f"the target vocabulary of this run differs from that of the first run ({sizes})",
                 where,
                 "use runs that were trained on the same pairs with the same target settings and data.unseen",
             )
