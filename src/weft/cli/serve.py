@@ -48,8 +48,8 @@ def serve(
 
     The page is at /, and the documentation of the interface is at /docs: POST /predict works for any run, and clients
     of LibreTranslate, KServe and Triton (Open Inference Protocol) are supported. Requests are processed in
-    batches. The limits.* settings cap the size, duration and number of requests. After SIGTERM, the server completes running
-    requests and ends; after SIGHUP, it loads the runs again.
+    batches. The limits.* settings cap the size, duration and number of requests. After SIGTERM, the server completes
+    running requests and ends; after SIGHUP, it loads the runs again.
 
     [bold]Examples[/]
       weft serve my-run
