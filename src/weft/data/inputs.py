@@ -136,5 +136,5 @@ def _split_plain(text: str, roles: list[str]) -> list[str]:
         )
     raise Fault(
         f"this line has {len(cells)} columns, but {wanted} is expected",
-        "remove the other tabs, or name the file .tsv so that it is read with the columns of the training data",
+        "remove the extra tabs, or name the file .tsv so that it is read with the columns of the training data",
     )
