@@ -384,7 +384,7 @@ def test_inputs_that_are_no_sound_are_refused(run: Run, weft: Weft, tmp_path: Pa
     refused(weft("predict", run.path, stdin="nowhere.wav\n"), "there is no file 'nowhere.wav'", "looked for in")
     with pytest.raises(UserError, match="there is no file"):
         run.predict(["nowhere.wav"])
-    with pytest.raises(UserError, match="neither a file name nor sound"):
+    with pytest.raises(UserError, match="neither a file name nor a recording"):
         run.predict([np.zeros(3)])
 
 

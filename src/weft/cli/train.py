@@ -92,7 +92,7 @@ def train(
       weft train --out en-de --resume
       torchrun --nproc-per-node 2 -m weft train words.tsv --epochs 30
 
-    weft --help lists the options that all commands share, such as --on-bad-line skip.
+    weft --help lists further options, such as --on-bad-line skip.
     """
     from weft.api import train as train_run
     from weft.cli.summary import summarise

@@ -73,7 +73,7 @@ class Serve(Part):
     cors: tuple[str, ...] = ()
     """Origins of web pages that may use the server; * for any. Default: none."""
     drain_seconds: Seconds = 30.0
-    """How long running requests may take to end after SIGTERM."""
+    """The maximum time after SIGTERM for running requests to end, in seconds."""
     log_texts: bool = False
     """Whether the access log holds inputs and outputs."""
 

@@ -18,7 +18,7 @@ def keep_sound(value: Any, where: str) -> str:
     samples, rate = value if isinstance(value, tuple) and len(value) == 2 else (None, 0)
     if not isinstance(samples, np.ndarray) or samples.ndim not in (1, 2) or not samples.size or not _is_rate(rate):
         todo = "give the name of a file, or (samples, rate): an array and a number of samples per second"
-        raise UserError("this is neither a file name nor sound", where, todo)
+        raise UserError("this is neither a file name nor a recording", where, todo)
     if samples.dtype.kind in "iu":
         samples = samples / np.float32(np.iinfo(samples.dtype).max)
     content = io.BytesIO()
