@@ -38,7 +38,10 @@ from weft.learn.objectives import Contrastive
 from weft.learn.retrieval import evaluate_pairs, hard_negatives, ranking_of, vectors_of
 from weft.nn.model import Towers
 from weft.predict import index as index_module
+from weft.predict.lexical import Lexical
+from weft.predict.lexicon import Lexicon
 from weft.predict.retriever import Retriever
+from weft.runs.log import LogFile
 from weft.runs.report import Quiet
 from weft.score.retrieval import RETRIEVAL, Ranking, average_precision, ndcg, recall, reciprocal_rank
 from weft.serve.served import Served
@@ -427,3 +430,53 @@ def test_settings_that_do_not_go_together_are_refused(name: str) -> None:
     settings, said = MISTAKES[name]
     with pytest.raises(UserError, match=said):
         compose(("flag", settings))
+
+
+# --- what BM25 knows of words
+
+ASKED = [Pair("what rivers", "The river is long."), Pair("what castles", "A castle stands."), Pair("x", "x")]
+
+
+def test_words_that_queries_have_and_documents_do_not_count_little() -> None:
+    lexicon = Lexicon.of(ASKED, "porter")
+    assert lexicon.counts["what"] == (2, 0, 0)
+    assert lexicon.counts["river"] == (1, 1, 1)
+    assert lexicon.documents == 3
+    assert lexicon.weight("what", 0, 10) == pytest.approx(0.4 * math.log(14 / 0.5))
+    assert lexicon.weight("river", 1, 10) == pytest.approx(0.68 * math.log(14 / 2.5))
+    assert lexicon.weight("new", 1, 10) == pytest.approx(0.6 * math.log(14 / 1.5))
+
+
+def test_a_lexicon_is_saved_and_loaded() -> None:
+    lexicon = Lexicon.of(ASKED, "prefix")
+    assert Lexicon.from_json(lexicon.to_json()) == lexicon
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"stemmer": "other"}, {"stems": {"a": [1, 2, 0]}}, {"stems": {"a": [1]}}, {"documents": None}, {"format": 9}],
+)
+def test_a_lexicon_that_weft_did_not_write_is_refused(change: dict[str, Any]) -> None:
+    content = {**json.loads(Lexicon.of(ASKED, "prefix").to_json()), **change}
+    with pytest.raises(ValueError, match=r"not what Weft writes|do not fit together"):
+        Lexicon.from_json(json.dumps(content))
+
+
+def test_scores_are_those_of_the_formula() -> None:
+    texts = ["the river is long and the river is old", "a castle", "the long road"]
+    lexical = Lexical.of(texts, Lexicon())
+    scores = lexical.scores("long rivers, new")
+    weights = [math.log(4 / 2.5), math.log(4 / 0.5)]
+    lengths = [len(text.split()) for text in texts]
+    expected = [weights[0] / (1 + 1.2 * (0.25 + 0.75 * n / (sum(lengths) / 3))) for n in lengths]
+    expected[1] = 0.0
+    torch.testing.assert_close(
+        torch.tensor(scores), torch.tensor(expected) / (weights[0] + 2 * weights[1]), atol=1e-5, rtol=1e-4
+    )
+
+
+def test_the_stemmer_that_finds_more_on_validation_is_used(library_run: Run) -> None:
+    run = library_run
+    assert (run.folder.path / "words.json").is_file()
+    assert run.retriever.lexicon.counts
+    assert LogFile(run.folder.log).final()["lexical"]["stemmer"] == run.retriever.lexicon.stemmer

@@ -315,8 +315,12 @@ LABELS: dict[str, Layer] = {
     **{f"tag-{encoder}": {**SIMPLE, "task": "classify-tokens", "encoder": part} for encoder, part in ENCODERS.items()},
 }
 ANSWERS: dict[str, Layer] = {
-    f"answer-{encoder}-{use}": {**SIMPLE, "task": "answer", "encoder": part, "context": {"use": use}}
-    for (encoder, part), use in product(ENCODERS.items(), ("flow", "joint"))
+    **{
+        f"answer-{encoder}-{use}": {**SIMPLE, "task": "answer", "encoder": part, "context": {"use": use}}
+        for (encoder, part), use in product(ENCODERS.items(), ("flow", "joint"))
+    },
+    "answer-lexical": {**SIMPLE, "task": "answer", "context": {"use": "flow", "lexical": True}},
+    "answer-sentence": {**SIMPLE, "task": "answer", "answer": {"unit": "sentence"}},
 }
 RESTORED: dict[str, Layer] = {
     **{

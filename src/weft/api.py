@@ -32,12 +32,13 @@ from weft.look.inspect.report import Report, inspect
 from weft.look.inspect.views import Options
 from weft.predict import engines
 from weft.predict.engines import Detail
+from weft.predict.lexicon import Lexicon
 from weft.predict.plans import check_search
 from weft.predict.predictions import Predictions
 from weft.predict.predictor import Predictor
 from weft.predict.retriever import Found, Retriever
 from weft.predict.stream import CHUNK, predict_stream
-from weft.runs.folder import RunFolder
+from weft.runs.folder import MOST_BYTES, WORDS, RunFolder, unreadable
 from weft.runs.job import Job, columns_of, named_files
 from weft.runs.log import LogFile
 from weft.runs.report import reporter as speaking_reporter
@@ -154,7 +155,17 @@ class Run:
         weight = self.spec.retrieve.lexical
         if weight is None:
             weight = float(LogFile(self.folder.log).final().get("lexical", {}).get("weight", USUAL_WEIGHT))
-        return Retriever(self.predictor, weight)
+        return Retriever(self.predictor, weight, self._lexicon())
+
+    def _lexicon(self) -> Lexicon:
+        """Return what BM25 knows of words; nothing, where the run is not finished or of an earlier version."""
+        path = self.folder.path / WORDS
+        if not path.exists():
+            return Lexicon()
+        try:
+            return Lexicon.from_json(self.folder.read(WORDS, "what BM25 knows of words", MOST_BYTES))
+        except ValueError as error:
+            raise unreadable("what BM25 knows of words", path, error) from None
 
     def retrieve(self, queries: Sequence[str], among: str | Path | Sequence[str], nbest: int = 10) -> list[list[Found]]:
         """Return the best documents of each query; `among` is a file, which is indexed once, or a list of texts."""

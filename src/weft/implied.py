@@ -17,6 +17,7 @@ IMPLIED: dict[tuple[str, str], dict[str, Any]] = {  # what a setting means for o
     ("context.kind", "text"): {"context.use": "attend"},
     ("context.kind", "audio"): {"context.use": "attend"},
 }
+ABSENT = "none"  # as data.context: the data have none, although the task usually has one
 DECIDING = ("task", "transduce"), ("target.kind", "auto")  # what decides which metric selects
 KEPT = {("objective.kind", each) for objectives in SERIES.values() for each in objectives}
 """What a layer below may have said already."""
@@ -24,9 +25,14 @@ KEPT = {("objective.kind", each) for objectives in SERIES.values() for each in o
 
 def with_implied(layer: Layer, below: Layer) -> Layer:
     """Return a layer with what its settings imply for others that it does not set; `below` are earlier layers."""
+    if _value_at(layer, "data.context") == ABSENT:
+        layer = {**layer, "data": {**layer["data"], "context": None}}
+    data = layer.get("data")
+    absent = ("context.",) if isinstance(data, dict) and data.get("context", ABSENT) is None else ()
     for (cause, value), implied in IMPLIED.items():
         if _value_at(layer, cause) == value:
-            layer = _with_defaults(layer, {k: v for k, v in implied.items() if (k, _value_at(below, k)) not in KEPT})
+            fitting = {k: v for k, v in implied.items() if (k, _value_at(below, k)) not in KEPT}
+            layer = _with_defaults(layer, {k: v for k, v in fitting.items() if not k.startswith(absent)})
     task, target = (str(_value_at(layer, key) or default) for key, default in DECIDING)
     fixed = task in TARGETS or TASKS[task].scores if task in TASKS else None
     if (fixed or target in SERIES) and _value_at(below, "train.select") is None:

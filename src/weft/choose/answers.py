@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.choose.choices import Choices
 from weft.choose.numbers import NUMBERS
-from weft.choose.sides import mean_tokens
+from weft.choose.sides import mean_sentences, mean_tokens
 from weft.choose.timing import TimeBudget
 from weft.core.errors import UserError
 from weft.data.survey import Survey
@@ -17,21 +17,48 @@ def choose_answers(choices: Choices, survey: Survey, given: Mapping[str, Any], t
     """Choose how document and question are read, by which model, and how long."""
     found = survey.columns["target"]
     sentences = given.get("answer", {}).get("unit") == "sentence"
+    if not sentences and _are_summaries(survey):
+        why = "hardly a target occurs in its source: the sentence that shares most words with it is selected"
+        choices.set("answer.unit", "sentence", why)
+        sentences = "unit" not in given.get("answer", {})
     if not sentences:
         _check_answers(choices, found)
     choices.set("source.tokens", "bpe", "words and punctuation apart, and no word is unknown")
     words = survey.pairs * (survey.source.mean_words + survey.context.mean_words)
     choices.set("source.size", int(min(NUMBERS.answer_subwords, max(NUMBERS.fewest_subwords, words))))
-    choices.set("encoder.kind", "recurrent")
     for key in ("encoder.width", "embed.width"):
         choices.set(key, NUMBERS.answer_width)
-    choices.set("context.use", "flow", "attention both ways between document and question")
     choices.set("train.dropout", NUMBERS.answer_dropout)
     choices.set("train.rate", NUMBERS.recurrent_rate)
     choices.set("train.max_epochs", NUMBERS.answer_epochs)
     choices.set("train.evaluations", NUMBERS.label_evaluations)
     choices.set("train.select", "f1", "an answer may be right in part: F1 counts its words")
+    asked = survey.kind("context") != "none"
+    if asked:
+        choices.set("context.use", "flow", "attention both ways between document and question")
+    if sentences and not asked:
+        _read_sentences(choices)
+    else:
+        choices.set("encoder.kind", "recurrent")
+    if asked and given.get("context", {}).get("use", "flow") == "flow" and given.get("context", {}).get("shared", True):
+        choices.set("context.lexical", True, "answers are near words of the question")
     _size(choices, survey, found, sentences)
+
+
+def _are_summaries(survey: Survey) -> bool:
+    """Return whether targets are sentences of their own about sources of several sentences."""
+    found = survey.columns["target"]
+    absent = found["missing"] >= NUMBERS.absent_answers * max(1, found["rows"])
+    several = mean_sentences(survey.source) >= NUMBERS.hop_sentences
+    return absent and several and found["mean words"] >= NUMBERS.summary_words
+
+
+def _read_sentences(choices: Choices) -> None:
+    """Choose how sentences are compared with each other: by their words, and by where they stand."""
+    choices.set("encoder.kind", "none", "words tell which sentence is central: small data do not teach their order")
+    choices.replace("train.dropout", NUMBERS.sentence_dropout)
+    choices.replace("train.max_epochs", NUMBERS.sentence_epochs)
+    choices.replace("train.select", "rouge1", "a summary shares words with its reference")
 
 
 def _size(choices: Choices, survey: Survey, found: Mapping[str, Any], sentences: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from weft.choose import size
 from weft.choose.choices import Choices
 from weft.choose.numbers import NUMBERS
-from weft.choose.sides import has_words
+from weft.choose.sides import has_words, mean_sentences, mean_tokens
 from weft.choose.size import Family
 from weft.choose.throughput import BatchShape
 from weft.choose.timing import EpochEstimator, TimeBudget
@@ -54,21 +54,36 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     if survey.kind("source") == "text":
         _read_text(choices, survey, given, time)
     if survey.kind("context") == survey.kind("source") == "text" and not per_word:
-        _read_question(choices)
+        _read_question(choices, survey, given)
 
 
-def _read_question(choices: Choices) -> None:
+def _read_question(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
     """Choose how a text and a question about it are read: the label depends on where they meet."""
     choices.replace("source.tokens", "bpe", "source and context are compared: words and punctuation apart")
     choices.set("source.size", NUMBERS.answer_subwords)
     choices.set("context.kind", "text")
-    choices.set("context.use", "joint", "read from its end, the source is read by a model that knows the context")
     choices.set("context.shared", True)
-    choices.replace("pool.kind", "query", "a few states have the answer: they are attended to")
     choices.replace("train.dropout", NUMBERS.question_dropout, "the label depends on details of source and context")
     choices.replace("train.max_epochs", NUMBERS.question_epochs)
+    number = mean_sentences(survey.source)
+    if given.get("context", {}).get("use", "hops" if number >= NUMBERS.hop_sentences else "") == "hops":
+        _read_sentences(choices, survey, number)
+        return
+    choices.set("context.use", "joint", "read from its end, the source is read by a model that knows the context")
+    choices.replace("pool.kind", "query", "a few states have the answer: they are attended to")
     batch = int(choices.layer["train"]["batch_tokens"])
     choices.replace("train.batch_tokens", max(batch, NUMBERS.transformer_batch))
+
+
+def _read_sentences(choices: Choices, survey: Survey, number: float) -> None:
+    """Let the question ask the sentences of the source one after the other: they need no recurrence."""
+    why = f"sources have {number:.0f} sentences: the context attends to them, {NUMBERS.hops} times"
+    choices.set("context.use", "hops", why)
+    choices.set("context.hops", NUMBERS.hops)
+    choices.replace("encoder.kind", "none", "sentences are sums of their words, each by its place")
+    choices.drop("train.members")
+    rows = NUMBERS.hop_rows * (1 + mean_tokens(survey.source, "bpe"))
+    choices.replace("train.batch_tokens", int(min(NUMBERS.largest_batch, max(NUMBERS.recurrent_batch, rows))))
 
 
 def _weigh_labels(choices: Choices, labels: Mapping[str, int]) -> None:

@@ -16,6 +16,7 @@ SHORT_RUNS = NOT_MEASURED + "a guess that a few short runs on trec and sst2 agre
 BY_HAND = NOT_MEASURED + "worked out by hand for data that are not among our data sets"
 CONVENTION = NOT_MEASURED + "a convention"
 SPOKEN = NOT_MEASURED + "a guess that a few short runs on spoken digits agree with"
+STORIES = "Labels for a story and a question"
 SAFETY = NOT_MEASURED + "a limit that keeps time or memory in bounds"
 
 
@@ -197,7 +198,7 @@ class Numbers:
 
     # Answers that are selected from documents (answers.py)
     answer_width: int = number(128, "width of encoder and embeddings of a model that selects answers", GUESS)
-    answer_subwords: int = number(4000, "largest vocabulary of documents and questions", GUESS)
+    answer_subwords: int = number(8000, "largest vocabulary of documents and questions", GUESS)
     answer_dropout: float = number(0.3, "dropout of a model that selects answers", GUESS)
     answer_epochs: float = number(30.0, "train.max_epochs of a model that selects answers", GUESS)
     answer_rows: int = number(16, "documents of mean length that fit into every batch", GUESS)
@@ -211,8 +212,17 @@ class Numbers:
     excerpts: int = number(2, "sentences of each document that are learned as queries", GUESS)
     excerpt_words: float = number(30.0, "mean words of documents from which on sentences are queries", GUESS)
     hard_negatives: int = number(1, "wrong documents for each query, by the last checkpoint", GUESS)
+    hop_sentences: float = number(
+        2.0, "sentences of a source from which on a question attends to them one after the other", STORIES)
+    hops: int = number(3, "context.hops: how often", STORIES)
+    hop_rows: int = number(64, "sources of mean length in a batch of such a model", STORIES)
     question_dropout: float = number(0.1, "dropout of a model that predicts a label for a text and a question", GUESS)
     question_epochs: float = number(100.0, "train.max_epochs of such a model", GUESS)
+    summary_words: float = number(
+        6.0, "mean words of targets from which on they are summaries, if hardly one occurs in its source", BY_HAND)
+    absent_answers: float = number(0.9, "share of targets that do not occur in their sources, for that", BY_HAND)
+    sentence_dropout: float = number(0.5, "dropout of a model that selects sentences", GUESS)
+    sentence_epochs: float = number(8.0, "train.max_epochs of a model that selects sentences", GUESS)
     longest_sentence: int = number(80, "words of a sentence that is selected, at most", GUESS)
 
     # Series of numbers (series.py)

@@ -55,6 +55,12 @@ def is_text(side: SideSurvey) -> bool:
     return (side.spaced < NUMBERS.spaced_share and signs) or words
 
 
+def mean_sentences(side: SideSurvey) -> float:
+    """Return about how many sentences a line has, by the marks that end one."""
+    marks = sum(side.characters.get(mark, 0) for mark in ".!?。！？\n")
+    return side.mean * marks / max(1, sum(side.characters.values()))
+
+
 def parts_of(side: SideSurvey) -> set[str]:
     """Return the parts that the characters are composed of (NFD)."""
     return set(taken_apart("".join(side.characters)))

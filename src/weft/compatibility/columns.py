@@ -153,9 +153,31 @@ def _check_read_together(spec: Spec) -> None:
         raise ValueError(f"context.shared=true needs two texts, but {other[0]}; leave context.shared out")
     if context.shared and spec.task == "transduce":
         raise ValueError("context.shared=true is for task=classify and task=answer; leave context.shared out")
+    _check_words(spec, other)
     in_attention = ("relative", "bucketed", "rotary", "alibi")
     if context.use == "joint" and spec.encoder.kind == "transformer" and spec.embed.positions in in_attention:
         raise ValueError(
             f"context.use=joint with embed.positions={spec.embed.positions}: distances between source and context "
             "would depend on padding; set embed.positions to sinusoid or learned, or context.use=flow"
+        )
+
+
+def _check_words(spec: Spec, other: list[str]) -> None:
+    """Check ways to read the context that compare words or cut the source into sentences."""
+    context = spec.context
+    if context.use == "hops" and (spec.task != "classify" or other):
+        why = other[0] if other else f"task={spec.task}"
+        raise ValueError(
+            f"context.use=hops finds a label in the sentences of a text, but {why}; set task=classify with two "
+            "columns of text, or leave context.use out"
+        )
+    if context.use != "hops" and context.hops != Context().hops:
+        raise ValueError(
+            f"context.hops={context.hops} has no effect with context.use={context.use}; leave context.hops out, or set "
+            "context.use=hops"
+        )
+    if context.lexical and not (context.use == "flow" and context.shared):
+        raise ValueError(
+            f"context.lexical=true compares the tokens of two texts, but context.use={context.use} and context.shared="
+            f"{str(context.shared).lower()}; set context.use=flow and context.shared=true, or leave context.lexical out"
         )

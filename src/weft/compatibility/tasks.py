@@ -147,7 +147,7 @@ def check_answers(spec: Spec) -> None:
         if spec.answer != Answer():
             raise ValueError("answer has no effect without task=answer; leave answer out, or set task=answer")
         return
-    if spec.context.use not in TOGETHER:
+    if spec.data.context is not None and spec.context.use not in TOGETHER:
         raise ValueError(
             f"context.use={spec.context.use} with task=answer: document and question are read together; "
             "set context.use to flow or joint"

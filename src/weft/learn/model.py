@@ -8,6 +8,7 @@ from torch import Tensor
 
 from weft.core.kinds import Objective
 from weft.data.sides.sides import Sides
+from weft.data.text.facts import token_facts
 from weft.data.text.tokens import Tokeniser
 from weft.learn.objectives import OBJECTIVES, CrossEntropy, CtcBeside, class_weights
 from weft.nn.assemble import AnyModel, assemble
@@ -31,5 +32,7 @@ def model_of(spec: Spec, sides: Sides) -> AnyModel:
         assert isinstance(source, Tokeniser)
         assert isinstance(target, Tokeniser)
         copies = copied_as(source.names, target.names)
+    needed = spec.context.needs_facts or spec.answer.unit == "sentence"
+    facts = token_facts(source) if needed and isinstance(source, Tokeniser) else None
     shapes = sides.shapes
-    return assemble(spec, shapes.source, shapes.target, shapes.context, copies=copies)
+    return assemble(spec, shapes.source, shapes.target, shapes.context, copies=copies, facts=facts)

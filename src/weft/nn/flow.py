@@ -14,6 +14,7 @@ from weft.core.masks import hide, reverse_real
 from weft.core.pair import SPECIALS
 from weft.core.trace import note
 from weft.nn.dropout import Dropout
+from weft.nn.lexical import LexicalMatch
 
 
 class AttentionFlow(nn.Module):
@@ -43,16 +44,25 @@ class AttentionFlow(nn.Module):
 class FlowContext(nn.Module):
     """Attention both ways between source and context, then a further encoder over the source.
 
-    Where both have the same tokens, each source token also knows whether it stands in the context (Chen 2017).
+    Where both have the same tokens, each source token also knows whether it stands in the context (Chen 2017), or has
+    the further features of `LexicalMatch`.
     """
 
     def __init__(
-        self, reader: Reader, encoder: Encoder, second: Encoder, width: int, dropout: Dropout, matched: bool
+        self,
+        reader: Reader,
+        encoder: Encoder,
+        second: Encoder,
+        width: int,
+        dropout: Dropout,
+        matched: bool,
+        lexical: LexicalMatch | None = None,
     ) -> None:
         super().__init__()
         self.reader, self.encoder, self.second, self.matched = reader, encoder, second, matched
-        self.flow, self.dropout = AttentionFlow(width), dropout
-        self.reduce = nn.Linear(4 * width + int(matched), width)
+        self.flow, self.dropout, self.lexical = AttentionFlow(width), dropout, lexical
+        features = int(matched) if lexical is None else lexical.width
+        self.reduce = nn.Linear(4 * width + features, width)
 
     def steps(self, context: Column) -> Tensor | None:
         return None
@@ -65,11 +75,16 @@ class FlowContext(nn.Module):
         read = Column(reverse_real(context.values, context.mask), context.mask) if self.encoder.reverse else context
         asked = self.encoder(*self.reader.read(read))
         mixed = self.flow(memory.states, memory.mask, asked.states, asked.mask)
-        if self.matched:
+        if self.matched or self.lexical is not None:
             assert memory.source is not None
-            mixed = torch.cat([mixed, matches(memory.source, context).to(mixed.dtype)], dim=-1)
+            mixed = torch.cat([mixed, self._features(memory.source, memory.mask, context).to(mixed.dtype)], dim=-1)
         after = self.second(self.dropout(torch.relu(self.reduce(mixed))), memory.mask)
         return replace(after, source=memory.source)
+
+    def _features(self, source: Tensor, mask: Tensor, context: Column) -> Tensor:
+        """Return what source tokens have in common with the context (B, S, F)."""
+        features: Tensor = matches(source, context) if self.lexical is None else self.lexical(source, mask, context)
+        return features
 
 
 def matches(source: Tensor, context: Column) -> Tensor:

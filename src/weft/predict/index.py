@@ -27,8 +27,9 @@ from weft.core.files import parse_json, sync_folder
 from weft.data.cache import cache_root, digest_of, forget_old, seal_cached, unwritable, usable
 from weft.data.documents import Text, check_ids
 from weft.predict.lexical import Lexical
+from weft.predict.lexicon import Lexicon
 
-FORMAT = 1
+FORMAT = 2
 TOGETHER = 4096  # documents that are read and encoded at a time
 LEXICAL_ROWS = 500_000  # documents whose words are indexed, at most
 FACTS, VECTORS, LEXICAL = "index.json", "vectors.f32", "words"
@@ -39,12 +40,13 @@ Encode = Callable[[list[str]], Vectors]
 class Index:
     """Documents that can be searched."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lexicon: Lexicon | None) -> None:
         facts = parse_json((folder / FACTS).read_text(encoding="utf-8"))
         self.rows, width = int(facts["rows"]), int(facts["width"])
         self.vectors: Vectors = np.memmap(folder / VECTORS, np.float32, "r", shape=(self.rows, width))
         self._ids, self._texts = _Strings(folder, "ids"), _Strings(folder, "texts")
-        self.lexical = Lexical.load(folder / LEXICAL) if (folder / LEXICAL).is_dir() else None
+        has_words = lexicon is not None and (folder / LEXICAL).is_dir()
+        self.lexical = Lexical.load(folder / LEXICAL, lexicon) if has_words and lexicon else None
 
     def id(self, row: int) -> str:
         return self._ids[row]
@@ -60,9 +62,9 @@ class Index:
 class ListedIndex:
     """Documents in memory."""
 
-    def __init__(self, texts: Sequence[str], encode: Encode, lexical: bool) -> None:
+    def __init__(self, texts: Sequence[str], encode: Encode, lexicon: Lexicon | None) -> None:
         self.rows, self.vectors, self._texts = len(texts), encode(list(texts)), texts
-        self.lexical = Lexical.of(texts) if lexical else None
+        self.lexical = None if lexicon is None else Lexical.of(texts, lexicon)
 
     def id(self, row: int) -> str:
         return str(row + 1)
@@ -91,24 +93,24 @@ class _Strings:
 
 
 def index_of(
-    documents: Callable[[], Iterable[Text]], encode: Encode, key: list[str], where: str, lexical: bool,
-    tick: Callable[[int], None] | None = None,
+    documents: Callable[[], Iterable[Text]], encode: Encode, key: list[str], where: str,
+    lexicon: Lexicon | None, tick: Callable[[int], None] | None = None,
 ) -> Index:  # fmt: skip
     """Return the index that is in the cache for this key, or build it."""
     root = cache_root() / "indexes"
     forget_old(root)
-    folder = root / digest_of([FORMAT, key, lexical])
+    folder = root / digest_of([FORMAT, key, lexicon.stemmer if lexicon else None])
     if not usable(folder):
         try:
-            _build(folder, documents(), encode, where, lexical, tick)
+            _build(folder, documents(), encode, where, lexicon, tick)
         except OSError as error:
             raise unwritable(folder, error) from error
     os.utime(folder)
-    return Index(folder)
+    return Index(folder, lexicon)
 
 
 def _build(
-    folder: Path, documents: Iterable[Text], encode: Encode, where: str, lexical: bool,
+    folder: Path, documents: Iterable[Text], encode: Encode, where: str, lexicon: Lexicon | None,
     tick: Callable[[int], None] | None,
 ) -> None:  # fmt: skip
     """Write an index aside, and rename it."""
@@ -118,10 +120,10 @@ def _build(
     try:
         rows, width, texts = _write(aside, documents, encode, where, tick)
         names = [VECTORS, FACTS, *(f"{name}.{end}" for name in ("ids", "texts") for end in ("utf8", "ends"))]
-        if lexical and texts is not None:
+        if lexicon is not None and texts is not None:
             (aside / LEXICAL).mkdir()
-            names += [f"{LEXICAL}/{name}" for name in Lexical.of(texts).save(aside / LEXICAL)]
-        elif lexical:
+            names += [f"{LEXICAL}/{name}" for name in Lexical.of(texts, lexicon).save(aside / LEXICAL)]
+        elif lexicon is not None:
             warnings.warn(
                 f"BM25 is left out: there are more than {LEXICAL_ROWS:,} documents, and their words would not fit "
                 "into memory",

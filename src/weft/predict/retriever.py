@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
@@ -19,7 +19,8 @@ from weft.data.formats import ReadReport
 from weft.learn.retrieval import ranking_of, vectors_of
 from weft.nn.model import Towers
 from weft.predict.index import AnyIndex, Index, ListedIndex, Vectors, index_of
-from weft.predict.lexical import WEIGHTS, Lexical, is_installed
+from weft.predict.lexical import Lexical, is_installed
+from weft.predict.lexicon import Lexicon
 from weft.predict.predictor import Predictor
 from weft.score.retrieval import Ranking, reciprocal_rank
 
@@ -41,29 +42,30 @@ class Found:
 
 @dataclass(frozen=True)
 class Retriever:
-    """A run's models, and the weight of BM25 beside the cosine."""
+    """A run's models, the weight of BM25 beside the cosine, and what BM25 knows of words."""
 
     predictor: Predictor
     weight: float
+    lexicon: Lexicon = field(default_factory=Lexicon)
 
     def index(self, path: str, report: ReadReport, tick: Callable[[int], None] | None = None) -> Index:
         """Return the index of the documents of a file, which is built once."""
-        column, lexical = self.predictor.spec.data.target, self._has_words
+        column, lexicon = self.predictor.spec.data.target, self._words
         key = [fingerprint([path]), str(column), self._weights()]
-        return index_of(lambda: read_documents(path, column, report), self.encode, key, path, lexical, tick)
+        return index_of(lambda: read_documents(path, column, report), self.encode, key, path, lexicon, tick)
 
     def listed(self, texts: Sequence[str]) -> ListedIndex:
         """Return an index of a few documents, in memory."""
-        return ListedIndex(texts, self.encode, self._has_words)
+        return ListedIndex(texts, self.encode, self._words)
 
     @property
-    def _has_words(self) -> bool:
-        """Whether BM25 counts, or at least can be shown beside the vectors."""
+    def _words(self) -> Lexicon | None:
+        """The lexicon, if BM25 counts, or at least can be shown beside the vectors."""
         if self.predictor.spec.retrieve.lexical == 0:
-            return False
+            return None
         if self.weight and not is_installed():
             warnings.warn("BM25 is left out: bm25s is not installed (pip install 'weft[retrieve]')", stacklevel=2)
-        return is_installed()
+        return self.lexicon if is_installed() else None
 
     def _weights(self) -> str:
         """Return a digest of the weights of all models."""
@@ -151,8 +153,9 @@ def words_of(lexical: Lexical | None, queries: Sequence[str], rows: int) -> Vect
 
 @dataclass(frozen=True)
 class Weighed:
-    """A weight of BM25, and the mean reciprocal ranks of validation by each part and by both."""
+    """A lexicon, a weight of BM25, and the mean reciprocal ranks of validation by each part and by both."""
 
+    lexicon: Lexicon
     weight: float
     vectors: float
     bm25: float
@@ -160,18 +163,26 @@ class Weighed:
 
 
 def learn_weight(
-    predictor: Predictor, queries: Sequence[str], right: Sequence[int], documents: Sequence[str]
+    predictor: Predictor,
+    queries: Sequence[str],
+    right: Sequence[int],
+    documents: Sequence[str],
+    lexicons: Sequence[Lexicon],
+    weights: Sequence[float],
 ) -> Weighed:
-    """Choose the weight of BM25 by the mean reciprocal rank of the right documents of validation queries."""
+    """Choose a lexicon and the weight of BM25 by the mean reciprocal rank of the right documents of validation."""
     retriever = Retriever(predictor, 0.0)
     of_documents = retriever.encode(documents)
     cosines = retriever.vectors([Pair(query) for query in queries], "source") @ of_documents.T
-    words = words_of(Lexical.of(documents), queries, len(documents))
+    each = {lexicon.stemmer: words_of(Lexical.of(documents, lexicon), queries, len(documents)) for lexicon in lexicons}
 
     def score(lines: Vectors) -> float:
         ranks = [reciprocal_rank(ranking_of(line, [row], [1.0])) for line, row in zip(lines, right)]
         return 100 * sum(ranks) / max(1, len(ranks))
 
-    by_weight = {weight: score(cosines + np.float32(weight) * words) for weight in WEIGHTS}
+    alone = {stemmer: score(words) for stemmer, words in each.items()}
+    lexicon = max(lexicons, key=lambda lexicon: alone[lexicon.stemmer])
+    words = each[lexicon.stemmer]
+    by_weight = {weight: score(cosines + np.float32(weight) * words) for weight in weights}
     best = max(by_weight, key=lambda weight: by_weight[weight])
-    return Weighed(best, by_weight[0.0], score(words), by_weight[best])
+    return Weighed(lexicon, best, score(cosines), alone[lexicon.stemmer], by_weight[best])

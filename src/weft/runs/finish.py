@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,20 @@ from weft.data.sides.notes import Tune, may_be_notes, parse
 from weft.data.sides.numbers import Numbers, NumbersKind
 from weft.data.sides.sides import Sides
 from weft.data.sides.table import shown
+from weft.data.text.stems import STEMMERS
 from weft.learn.effort import limits
 from weft.learn.loop import Trainer
 from weft.learn.validate import examples
 from weft.look.card import DRAWN_SOURCES, card, tunes_of
 from weft.predict import lexical
 from weft.predict.continuations import continuations
+from weft.predict.lexicon import Lexicon
 from weft.predict.looks import look
 from weft.predict.plans import make_plan
 from weft.predict.predictor import Predictor
 from weft.predict.retriever import learn_weight
 from weft.runs.curves import Curves
-from weft.runs.folder import CONFUSION, FINISHED, ROLLS, SEEN, SERIES, RunFolder
+from weft.runs.folder import CONFUSION, FINISHED, ROLLS, SEEN, SERIES, WORDS, RunFolder
 from weft.runs.log import LogFile
 from weft.runs.ready import Ready
 from weft.runs.weights import newest_progress
@@ -61,7 +62,8 @@ def finish(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], last_li
     folder.write("README.md", text)
     Curves(folder).draw()
     drawn = *_draw_pictures(folder, final), *_draw_rolls(ready, folder, final), *_draw_seen(ready, folder, final)
-    folder.seal((*FINISHED, *drawn))
+    written = (WORDS,) if (folder.path / WORDS).exists() else ()
+    folder.seal((*FINISHED, *drawn, *written))
 
 
 def _draw_pictures(folder: RunFolder, final: dict[str, Any]) -> list[str]:
@@ -154,7 +156,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) 
         "metric": spec.train.select,
         "search": plan.name,
         "signatures": table_of(scored_as).signatures(references),
-        **_lexical(ready, predictor),
+        **_lexical(ready, folder, predictor),
         **({} if confused is None else {"confusion": confused.to_dict()}),
         **({"series": _series(ready.sides, sample, evaluation.outputs)} if scored_as == "numbers" else {}),
         "models": 1 + len(predictor.others),
@@ -177,9 +179,10 @@ def _series(sides: Sides, pairs: Sequence[Pair], outputs: Sequence[str]) -> list
     return [example.to_dict() for example in series_examples(sources, outputs, targets)]
 
 
-def _lexical(ready: Ready, predictor: Predictor) -> dict[str, Any]:
-    """Return the weight of BM25 beside the vectors of documents, and what each brings on validation."""
-    if ready.spec.task != "retrieve" or ready.spec.retrieve.lexical is not None or not lexical.is_installed():
+def _lexical(ready: Ready, folder: RunFolder, predictor: Predictor) -> dict[str, Any]:
+    """Write what BM25 knows of words; return its weight beside the vectors, and what each brings on validation."""
+    given = ready.spec.retrieve.lexical
+    if ready.spec.task != "retrieve" or given == 0 or not lexical.is_installed():
         return {}
     valid = _sample(ready.valid, LEXICAL_PAIRS / max(1, len(ready.valid)), running=False)
     documents = {body(pair): None for pair in valid}
@@ -187,7 +190,13 @@ def _lexical(ready: Ready, predictor: Predictor) -> dict[str, Any]:
         documents[body(pair)] = None
     numbers = {text: row for row, text in enumerate(documents)}
     right = [numbers[body(pair)] for pair in valid]
-    return {"lexical": asdict(learn_weight(predictor, [pair.source for pair in valid], right, list(documents)))}
+    lexicons = [Lexicon.of(ready.prepared.training(), stemmer) for stemmer in STEMMERS]
+    weights = lexical.WEIGHTS if given is None else (given,)
+    queries = [pair.source for pair in valid]
+    weighed = learn_weight(predictor, queries, right, list(documents), lexicons, weights)
+    folder.write(WORDS, weighed.lexicon.to_json())
+    parts = {name: getattr(weighed, name) for name in ("weight", "vectors", "bm25", "both")}
+    return {"lexical": {"stemmer": weighed.lexicon.stemmer, **parts}}
 
 
 def _further_scores(

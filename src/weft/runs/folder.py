@@ -32,6 +32,7 @@ CONFUSION, ROLLS, SERIES, SEEN = PICTURES = (  # of labels, notes, numbers; of s
     "series.png",
     "seen.png",
 )
+WORDS = "words.json"  # what BM25 knows of words, of runs that find documents
 SIDES = ("source.json", "target.json", "context.json")  # the last only where there is a context
 NUMBER = re.compile(r"[2-9]|[1-9][0-9]{1,4}")  # of a member
 MOST_BYTES = 1 << 28  # of a side; of the other small files a sixteenth

@@ -17,7 +17,7 @@ from weft.learn.loop import Trainer
 from weft.learn.world import World, join_world
 from weft.runs.finish import finish
 from weft.runs.fit import fit
-from weft.runs.folder import FINISHED, PICTURES, RunFolder
+from weft.runs.folder import FINISHED, PICTURES, WORDS, RunFolder
 from weft.runs.job import Job, default_out, requested_spec
 from weft.runs.log import LogFile
 from weft.runs.members import (
@@ -120,7 +120,7 @@ def _train(
 def _reopened_log(folder: RunFolder) -> dict[str, Any]:
     """Take what training changes off the manifest; return the last line of the log, if it is as it was written."""
     line = LogFile(folder.log).last()
-    return {} if folder.log.name in folder.unseal((*FINISHED, *PICTURES)) else line
+    return {} if folder.log.name in folder.unseal((*FINISHED, *PICTURES, WORDS)) else line
 
 
 def _train_models(

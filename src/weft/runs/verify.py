@@ -15,7 +15,7 @@ from weft.core.manifest import Damaged, Entries
 from weft.data.cache import cache_root
 from weft.learn import checkpoint
 from weft.predict.engines import FOLDER as EXPORT
-from weft.runs.folder import FINISHED, PICTURES, SIDES, RunFolder
+from weft.runs.folder import FINISHED, PICTURES, SIDES, WORDS, RunFolder
 from weft.runs.weights import newest_progress
 
 State = Literal["whole", "damaged", "unknown"]
@@ -151,7 +151,7 @@ def accept(run: RunFolder) -> list[str]:
         try:
             before, names = manifest.read(run.path), [run.spec_file.name]
         except Damaged:
-            before, names = {}, [run.spec_file.name, "choices.json", "data.json", *SIDES, *FINISHED, *PICTURES]
+            before, names = {}, [run.spec_file.name, "choices.json", "data.json", *SIDES, *FINISHED, *PICTURES, WORDS]
         now = {name: manifest.entry_of_file(run.path, name) for name in names if (run.path / name).is_file()}
         manifest.write(run.path, {**before, **now})
     return [name for name in now if before.get(name) != now[name]]

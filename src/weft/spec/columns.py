@@ -35,7 +35,7 @@ class Data(Part):
     tag: Column = None
     """The column of tags. A tag is a word that tells the model what to do, such as a language."""
     context: Column = None
-    """The column of the context: a further sequence that the target depends on."""
+    """The column of the context: a further sequence that the target depends on; none: there is none (task=answer)."""
     start: Column = None
     """Sound: the column with the start of the part of a recording that is used, in seconds."""
     end: Column = None
@@ -87,14 +87,24 @@ class Side(Part):
 class Context(Part):
     kind: Literal["auto", "text", "numbers", "notes", "audio"] = "auto"
     """What the column of the context (data.context) holds; auto: found from the first rows."""
-    use: Literal["auto", "step", "attend", "flow", "joint"] = "auto"
-    """Read it step by step, attend to it, attend in both directions (flow), or join it with the source (joint)."""
+    use: Literal["auto", "step", "attend", "flow", "joint", "hops"] = "auto"
+    """Read it step by step, attend to it, attend in both directions (flow), join it with the source (joint), or let it
+    attend to the sentences of the source several times (hops)."""
+    hops: Annotated[int, Field(ge=1, le=20)] = 3
+    """With use=hops: how often the context attends to the sentences of the source."""
+    lexical: bool = False
+    """With use=flow: also read which words source and context have in common, by their stems, and how many are near."""
     shared: bool = False
     """Use the tokeniser, the embeddings and the encoder of the source for the context."""
     tokens: TokensName = "characters"
     """How text is split, as for the source."""
     size: VocabularySize = 4000
     """The size of the vocabulary that bpe and unigram learn."""
+
+    @property
+    def needs_facts(self) -> bool:
+        """Whether tokens are compared or cut into sentences by how they are written."""
+        return self.use == "hops" or self.lexical
 
 
 class Answer(Part):

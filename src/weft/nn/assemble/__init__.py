@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from weft.core.facts import TokenFacts
 from weft.core.pair import HIDDEN
 from weft.core.shapes import Frames, Notes, Nothing, Picture, Shape, Symbols, Vectors
 from weft.nn import pools
@@ -25,6 +26,8 @@ from weft.nn.dropout import Dropout
 from weft.nn.encoders import EncoderBlock, NoEncoder, RecurrentEncoder, TransformerEncoder
 from weft.nn.flow import FlowContext, JointContext
 from weft.nn.heads import Label
+from weft.nn.hops import HopsContext
+from weft.nn.lexical import LexicalMatch
 from weft.nn.lstm import Lstm, LstmB, LstmF, LstmI, LstmO
 from weft.nn.model import (
     Aligned,
@@ -56,7 +59,7 @@ from weft.nn.readers.sound import Convolved, SoundReader, Stacked
 from weft.nn.readers.tokens import TokenReader
 from weft.nn.readers.tokens import table as embedding_table
 from weft.nn.scores import Additive, Bilinear, Concat, Cosine, Dot, Rbf, Scaled, ScaledByWidth, Score
-from weft.nn.span_head import SpanHead
+from weft.nn.span_head import SentenceHead, SpanHead
 from weft.nn.towers import AnyTower, BagTower, Tower, VectorHead
 from weft.nn.unroll import LayerOptions, Reader, Stack
 from weft.nn.weighers import Weigher, exact, kernel, nearest, softmax, sparsemax, straight_through
@@ -117,7 +120,7 @@ POSITIONS: dict[str, type[NoPositions]] = {
 BRIDGES: dict[str, type[Bridge]] = {"zeros": Zeros, "last": Last, "mean": Mean, "projected": Projected, "mlp": Mlp}
 POOLS: dict[str, type[pools.Pool]] = {"last": pools.Last, "mean": pools.Mean, "query": pools.Query}
 AnyReader = TokenReader | FrameReader | UnreadFrames | SoundReader | PictureReader
-AnyContext = StepContext | AttendedContext | FlowContext | JointContext
+AnyContext = StepContext | AttendedContext | FlowContext | JointContext | HopsContext
 AnyEncoder = RecurrentEncoder | TransformerEncoder | NoEncoder
 AnyModel = Seq2Seq[Any] | LanguageModel[Any] | Aligned | Classifier | Tagger | Restorer | Selector | Towers
 AT_ONCE = ("label", "span")  # heads whose outputs no decoder writes, so that none reads them
@@ -125,11 +128,18 @@ MakeReader = Callable[[int, NoPositions, Dropout, float], AnyReader]
 
 
 def assemble(
-    spec: Spec, source: Shape, target: Shape, context: Shape | None = None, *, copies: Sequence[int] | None = None
+    spec: Spec,
+    source: Shape,
+    target: Shape,
+    context: Shape | None = None,
+    *,
+    copies: Sequence[int] | None = None,
+    facts: TokenFacts | None = None,
 ) -> AnyModel:
     """Build the model that a spec describes for columns of these shapes, initialised from torch's random state.
 
-    `copies` says which target token each source token is, for heads that copy; without it they are the same.
+    `copies` says which target token each source token is, for heads that copy; without it they are the same. `facts`
+    are about the tokens of the source, for contexts that need them.
     """
     context = None if isinstance(context, Nothing) else context
     if isinstance(source, Nothing):
@@ -144,10 +154,10 @@ def assemble(
     written = _decoder(spec, _reading(spec, target, of_target, starts=True), by_step) if has_decoder else None
     known = copies if copies is not None else range(source.count if isinstance(source, Symbols) else 0)
     width = encoder.width if written is None else written[1].width
-    head = HEADS[spec.head.kind](Output(spec, target, width, encoder.width, of_target, known))
+    head = HEADS[spec.head.kind](Output(spec, target, width, encoder.width, of_target, known, facts))
 
     def beside() -> AnyContext | None:  # made last, so that the parts before it draw the same weights without it
-        return None if context is None else _context(spec, context, of_source, encoder)
+        return None if context is None else _context(spec, context, of_source, encoder, facts)
 
     if written is None:
         ends = int(isinstance(source, Symbols) and source.ended)
@@ -191,7 +201,7 @@ def _without_decoder(
     ends: int,
 ) -> Aligned | Classifier | Tagger | Restorer | Selector:
     """Build a model that predicts tokens or blanks, labels, hidden tokens or spans, from what the encoder reads."""
-    if isinstance(head, SpanHead):
+    if isinstance(head, SpanHead | SentenceHead):
         return Selector(reader, encoder, head, beside())
     if spec.head.kind == "hidden":
         return Restorer(reader, encoder, head)
@@ -259,7 +269,9 @@ READERS: dict[type, Callable[..., MakeReader]] = {  # by shape
 }
 
 
-def _context(spec: Spec, shape: Shape, of_source: nn.Embedding | None, source_encoder: AnyEncoder) -> AnyContext:
+def _context(
+    spec: Spec, shape: Shape, of_source: nn.Embedding | None, source_encoder: AnyEncoder, facts: TokenFacts | None
+) -> AnyContext:
     """Build what reads the context, with the embeddings and the encoder of the source if they are shared."""
     shared = spec.context.shared
     make = _reading(spec, shape, of_source if shared else _table(spec, shape))
@@ -273,8 +285,13 @@ def _context(spec: Spec, shape: Shape, of_source: nn.Embedding | None, source_en
     if spec.context.use == "attend":
         return AttendedContext(reader, encoder)
     width, dropout = spec.encoder.width, LayerOptions(spec.train.dropout).make_dropout()
+    encoder = source_encoder if shared else encoder
+    if spec.context.use == "hops":
+        assert facts is not None, "sentences are known by the tokens that end them"
+        return HopsContext(reader, encoder, width, spec.context.hops, facts.ends, dropout)
     matched = shared and isinstance(shape, Symbols)
-    return FlowContext(reader, source_encoder if shared else encoder, _second_encoder(spec), width, dropout, matched)
+    lexical = LexicalMatch(facts) if facts is not None else None
+    return FlowContext(reader, encoder, _second_encoder(spec), width, dropout, matched, lexical)
 
 
 def _second_encoder(spec: Spec) -> AnyEncoder:

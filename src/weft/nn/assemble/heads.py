@@ -8,10 +8,11 @@ from functools import partial
 
 from torch import nn
 
+from weft.core.facts import TokenFacts
 from weft.core.shapes import Notes, Places, Shape, Symbols, Vectors
 from weft.nn.heads import Copy, Ctc, Joint, Label, Tokens
 from weft.nn.number_heads import GaussianHead, MixtureHead, NotesHead, NumberHead, PointHead, TrackHead
-from weft.nn.span_head import SpanHead
+from weft.nn.span_head import SentenceHead, SpanHead
 from weft.nn.towers import VectorHead
 from weft.spec import Spec
 
@@ -26,6 +27,7 @@ class Output:
     memory_width: int
     table: nn.Embedding | None  # of the target
     copies: Sequence[int]
+    facts: TokenFacts | None = None  # of the tokens of the source
 
 
 def _token_head(kind: type[Tokens], output: Output) -> Tokens:
@@ -51,8 +53,12 @@ def _number_head(output: Output) -> NumberHead:
     return NUMBER_HEADS[objective.kind](output.width, width, objective.components, stop, steps)
 
 
-def _span_head(output: Output) -> SpanHead:
+def _span_head(output: Output) -> SpanHead | SentenceHead:
     assert isinstance(output.target, Places)
+    if output.spec.answer.unit == "sentence":
+        assert output.facts is not None, "sentences are known by the tokens that end them"
+        sizes = output.width, output.target.longest, output.target.none
+        return SentenceHead(*sizes, output.facts.ends, output.spec.train.dropout)
     return SpanHead(output.width, output.target.longest, output.target.none)
 
 
@@ -67,7 +73,7 @@ NUMBER_HEADS: dict[str, Callable[[int, int, int, bool, bool], NumberHead]] = {  
     "mixture": MixtureHead,
     "notes": NotesHead,
 }
-AnyHead = Tokens | Label | NumberHead | SpanHead | VectorHead
+AnyHead = Tokens | Label | NumberHead | SpanHead | SentenceHead | VectorHead
 HEADS: dict[str, Callable[[Output], AnyHead]] = {
     "tokens": _written_head,
     "copy": partial(_token_head, Copy),
