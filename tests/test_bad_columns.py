@@ -23,7 +23,7 @@ def write(path: Path, rows: list[Any]) -> str:
 BAD_ROWS = {
     "a word": ({"source": [1, "two"], "target": [1, 2]}, "item 2 holds 'two', which is not a number"),
     "another width": ({"source": [[1, 2], [3, 4]], "target": [1, 2]}, "the source has 2 numbers per step"),
-    "steps of other widths": ({"source": [[1, 2], [3]], "target": [1, 2]}, "item 2 has 1 number, item 1 has 2"),
+    "steps of other widths": ({"source": [[1, 2], [3]], "target": [1, 2]}, "step 2 has 1 number, but step 1 has 2"),
     "NaN": ('{"source": [1, NaN], "target": [1, 2]}', "the source: the list holds NaN or an infinite value"),
     "infinity": ('{"source": [1, 2], "target": [1, Infinity]}', "the target: the list holds NaN or an infinite value"),
     "a number that is too large": ('{"source": [1, 2], "target": [1, 1e400]}', "an infinite value"),

@@ -417,7 +417,7 @@ def test_nearest_returns_the_n_with_the_closest_count(wanted: int) -> None:
     ({"vary": ["decoder.cell=lstm,lsmt"]}, "'lsmt' is not known; did you mean 'lstm'"),
     ({"vary": ["decoder.cel=lstm,gru"]}, "no such setting in decoder"),
     ({"vary": ["train.dropout=0.1,2"]}, "less than 1"),
-    ({"vary": ["decoder.cell=gru"], "variants": {"a": {}}}, "both vary and variants"),
+    ({"vary": ["decoder.cell=gru"], "variants": {"a": {}}}, "`vary` and `variants` are both given"),
     ({"vary": [], "variants": {"a": {"train.seed": 3}}}, "the same for all"),
     ({"seeds": 0}, "at least one seed is needed"),
     ({"budget": "2Mtokens"}, "tokens and --steps"),

@@ -170,7 +170,7 @@ def test_numbers_are_scored_by_line_by_column_and_against_another_run(
     ("hello", "'hello' is not a list of numbers"),
     ("[1, 2]", "the source has 1 numbers per step, but in the training data it has 2"),
     ("[[1, null]]", ""),
-    ("[[1, 2], [1]]", "item 2 has 1 number, item 1 has 2"),
+    ("[[1, 2], [1]]", "step 2 has 1 number, but step 1 has 2"),
     ("[]", "the list is empty"),
     ("[[NaN, 1]]", "the list holds NaN or an infinite value"),
     ("nowhere.npy", "there is no file 'nowhere.npy' for the source"),

@@ -51,8 +51,8 @@ def test_a_list_of_numbers_is_read_as_steps_of_features(cell: str, values: list[
 
 @pytest.mark.parametrize(("cell", "what"), [
     ("[1, \"two\"]", "item 2 holds 'two', which is not a number"),
-    ("[[1, 2], [3]]", "item 2 has 1 number, item 1 has 2"),
-    ("[[1, 2], 3]", "item 2 has a single number, item 1 has 2"),
+    ("[[1, 2], [3]]", "step 2 has 1 number, but step 1 has 2"),
+    ("[[1, 2], 3]", "step 2 has a single number, but step 1 has 2"),
     ("[]", "the list is empty"),
     ("[1, NaN]", "the list holds NaN or an infinite value"),
     ("[1, -Infinity]", "the list holds NaN or an infinite value"),

@@ -23,7 +23,7 @@ def demo(
 ) -> None:
     """Train a model that reads dates in ten languages and writes them as ISO 8601.
 
-    Dates come in many styles ("mardi 15 novembre 2026", "15.11.26", "Nov 15, 2026"). The locale is given as a tag,
+    Dates come in many styles ("dimanche 15 novembre 2026", "15.11.26", "Nov 15, 2026"). The locale is given as a tag,
     because 03/04/26 means 4 March in some countries and 3 April in others.
 
     [bold]Examples[/]

@@ -195,7 +195,7 @@ def read_budget(budget: str | float | None) -> tuple[float | None, float | None]
 
 def _variants(vary: Mapping[str, Sequence[Any]], variants: Mapping[str, Mapping[str, Any]] | None) -> list[Variant]:
     if vary and variants:
-        raise UserError("both vary and variants are given", "variants", "give only one of them")
+        raise UserError("`vary` and `variants` are both given", "variants", "give only one of them")
     return named(variants) if variants else combinations(vary)
 
 

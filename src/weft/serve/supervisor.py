@@ -90,7 +90,9 @@ class Supervisor:
                 continue
             mark_process_dead(process.pid, folder)  # type: ignore[no-untyped-call]
             if process.returncode == COULD_NOT_LOAD:
-                raise UserError("a worker could not load the runs", "its message is above", "correct it, and try again")
+                raise UserError(
+                    "a worker could not load the runs", "its message above", "correct that error, and try again"
+                )
             log.error({"event": "a worker ended, and is started again", "worker": number, "code": process.returncode})
             if time.monotonic() - self._started[number] < QUICK:
                 self._woken.wait(PAUSE)

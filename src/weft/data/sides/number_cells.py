@@ -64,7 +64,9 @@ def _checked(rows: list[Any]) -> Array:
     for number, row in enumerate(rows, 1):
         if not isinstance(row, list) or len(row) != width or not row:
             other = f"{len(row)} number{'s' * (len(row) != 1)}" if isinstance(row, list) else "a single number"
-            raise Fault(f"item {number} has {other}, item 1 has {width}", "give every step the same number of values")
+            raise Fault(
+                f"step {number} has {other}, but step 1 has {width}", "give every step the same number of values"
+            )
         for item in row:
             if item is not None and (isinstance(item, bool) or not isinstance(item, int | float)):
                 raise Fault(
