@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.kinds import Column, Encoder, Memory, Reader
-from weft.core.masks import hide, reverse_real
+from weft.core.masks import hide
 from weft.core.pair import SPECIALS
 from weft.core.trace import note
+from weft.nn.context import ContextUse, EncodedContext
 from weft.nn.dropout import Dropout
 from weft.nn.lexical import LexicalMatch
 
@@ -41,7 +42,7 @@ class AttentionFlow(nn.Module):
         return torch.cat([states, attended, states * attended, states * asked], dim=-1)  # (B, S, 4D)
 
 
-class FlowContext(nn.Module):
+class FlowContext(EncodedContext):
     """Attention both ways between source and context, then a further encoder over the source.
 
     Where both have the same tokens, each source token also knows whether it stands in the context (Chen 2017), or has
@@ -58,22 +59,14 @@ class FlowContext(nn.Module):
         matched: bool,
         lexical: LexicalMatch | None = None,
     ) -> None:
-        super().__init__()
-        self.reader, self.encoder, self.second, self.matched = reader, encoder, second, matched
+        super().__init__(reader, encoder)
+        self.second, self.matched = second, matched
         self.flow, self.dropout, self.lexical = AttentionFlow(width), dropout, lexical
         features = int(matched) if lexical is None else lexical.width
         self.reduce = nn.Linear(4 * width + features, width)
 
-    def steps(self, context: Column) -> Tensor | None:
-        return None
-
-    def join(self, vectors: Tensor, mask: Tensor, context: Column) -> tuple[Tensor, Tensor]:
-        return vectors, mask
-
     def extend(self, memory: Memory, context: Column) -> Memory:
-        self.reader.begin()
-        read = Column(reverse_real(context.values, context.mask), context.mask) if self.encoder.reverse else context
-        asked = self.encoder(*self.reader.read(read))
+        asked = self.encoded(context)
         mixed = self.flow(memory.states, memory.mask, asked.states, asked.mask)
         if self.matched or self.lexical is not None:
             assert memory.source is not None
@@ -94,16 +87,13 @@ def matches(source: Tensor, context: Column) -> Tensor:
     return same.any(-1, keepdim=True)
 
 
-class JointContext(nn.Module):
+class JointContext(ContextUse):
     """The encoder reads the source and, after it, the context, which a learned vector tells apart."""
 
     def __init__(self, reader: Reader) -> None:
         super().__init__()
         self.reader = reader
         self.segment = nn.Parameter(torch.empty(reader.width).normal_(std=reader.width**-0.5))
-
-    def steps(self, context: Column) -> Tensor | None:
-        return None
 
     def join(self, vectors: Tensor, mask: Tensor, context: Column) -> tuple[Tensor, Tensor]:
         """Return the vectors and the mask of both, one after the other."""

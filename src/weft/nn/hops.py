@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.kinds import Column, Encoder, Memory, Reader
-from weft.core.masks import hide, reverse_real
+from weft.core.masks import hide
 from weft.core.trace import note
+from weft.nn.context import EncodedContext
 from weft.nn.dropout import Dropout
 from weft.nn.sentences import numbered
 
@@ -46,7 +47,7 @@ class Sentences(nn.Module):
         return sentences + self.distances(after.clamp(0, FARTHEST - 1)), real
 
 
-class HopsContext(nn.Module):
+class HopsContext(EncodedContext):
     """uₖ₊₁ = relu(W [uₖ; Σₛ αₛ V mₛ]) with α = softmax(K m · Q uₖ), from what the context says; u is the summary.
 
     Each hop can ask for another sentence than the one before it, so that a conclusion may follow from several.
@@ -55,19 +56,13 @@ class HopsContext(nn.Module):
     def __init__(
         self, reader: Reader, encoder: Encoder, width: int, hops: int, ends: Sequence[bool], dropout: Dropout
     ) -> None:
-        super().__init__()
-        self.reader, self.encoder, self.dropout = reader, encoder, dropout
+        super().__init__(reader, encoder)
+        self.dropout = dropout
         self.sentences = Sentences(width, ends)
         self.asked = nn.Parameter(1 + SPREAD * torch.randn(LONGEST, width))
         self.key, self.value = nn.Linear(width, width), nn.Linear(width, width)
         self.query = nn.ModuleList(nn.Linear(width, width) for _ in range(hops))
         self.update = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(hops))
-
-    def steps(self, context: Column) -> Tensor | None:
-        return None
-
-    def join(self, vectors: Tensor, mask: Tensor, context: Column) -> tuple[Tensor, Tensor]:
-        return vectors, mask
 
     def extend(self, memory: Memory, context: Column) -> Memory:
         """Return what the context finds in the source, as the only state."""
@@ -84,9 +79,7 @@ class HopsContext(nn.Module):
 
     def _question(self, context: Column) -> Tensor:
         """Return one vector for the context (B, D)."""
-        self.reader.begin()
-        read = Column(reverse_real(context.values, context.mask), context.mask) if self.encoder.reverse else context
-        asked = self.encoder(*self.reader.read(read))
+        asked = self.encoded(context)
         positions = torch.arange(asked.mask.shape[1], device=asked.mask.device).clamp(max=LONGEST - 1)
         weighed: Tensor = asked.states * self.asked[positions] * asked.mask[..., None]
         return weighed.sum(1)
