@@ -31,7 +31,7 @@ async function look(context) {
   seen.milliseconds = Date.now() - start;
   seen.requests = seen.requests.filter((url) => url !== pathToFileURL(file).href && !url.startsWith("data:"));
   seen.views = await page.$$eval("section.view", (all) => all.map((each) => each.dataset.view).filter(Boolean));
-  seen.plots = await page.$$eval("section.view h3, section.view caption", (all) => all.map((each) => each.textContent));
+  seen.plots = await page.$$eval("section.view h3", (all) => all.map((each) => each.textContent));
   seen.shift = await page.evaluate(() => new Promise((done) => {
     let sum = 0;
     new PerformanceObserver((list) => { for (const each of list.getEntries()) sum += each.value; }).observe({ type: "layout-shift", buffered: true });

@@ -19,6 +19,8 @@ from weft.look.inspect import alignment, report
 from weft.look.inspect.attention import attention_numbers, coverage, entropy, maps_of, monotonicity
 from weft.look.inspect.subject import Subject
 from weft.look.inspect.table import VIEWS
+from weft.predict.predictor import Predictor
+from weft.runs.log import LogFile
 
 if TYPE_CHECKING:
     from weft.api import Run
@@ -130,6 +132,7 @@ def test_alignments_by_hand() -> None:
     both = alignment.symmetrised(frozenset({(0, 0)}), frozenset({(0, 0), (5, 5)}))
     assert alignment.pharaoh(both) == "0-0 5-5"  # words without a link get theirs
     assert alignment.in_words(forward, ["a", "b", "c"], ["x", "y", "z"]) == "x←a  y←b  z←b"
+    assert alignment.in_words(frozenset({(1, 0)}), [" ", " man"], [" Mann", ""]) == "Mann←man  ␣←∅"
 
 
 @pytest.mark.parametrize(("target", "name"), [("abc", "copied"), ("CBA", "reversed"), ("abcd", ""), ("acb", "")])
@@ -228,6 +231,24 @@ def test_a_notebook_shows_the_page(tiny_run: Run) -> None:
     shown = tiny_run.inspect("abcd")._repr_html_()
     assert shown.startswith("<iframe")
     assert 'sandbox="allow-scripts"' in shown
+
+
+def test_a_model_card_links_to_an_inspection_of_its_examples(tiny_run: Run, plain_run: Run) -> None:
+    page, card = (tiny_run.path / "inspection.html").read_text(), (tiny_run.path / "README.md").read_text()
+    assert "](inspection.html)" in card
+    content = json.loads(page.split('id="report">')[1].split("</script>")[0])
+    shown = [(line["input"], line["output"]) for line in content["lines"]]
+    examples = LogFile(tiny_run.path / "log.jsonl").final()["examples"]
+    assert shown == [(source, output) for source, _, output in examples]
+    assert all("attention" in line["views"] for line in content["lines"])
+    assert not (plain_run.path / "inspection.html").exists()  # it has no attention
+    assert "inspection.html" not in (plain_run.path / "README.md").read_text()
+
+
+def test_known_outputs_are_looked_at_without_decoding(tiny_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Predictor, "predict", lambda *_: pytest.fail("nothing is to be decoded"))
+    seen = report.inspect(tiny_run.predictor, None, [Pair("abcd")], written=["dcba"], views=["attention"]).numbers
+    assert (seen["lines"][0]["output"], "forced" in seen["lines"][0]) == ("dcba", False)
 
 
 def test_unseen_symbols_are_named(tiny_run: Run) -> None:

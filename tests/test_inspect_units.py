@@ -75,7 +75,7 @@ def test_what_is_tracked_by_hand() -> None:
     assert tracked.inside_quotes("«a» b").tolist() == [1, 1, 0, 0, 0]
     assert tracked.bracket_depth("a(b[c])").tolist() == [0, 1, 1, 2, 2, 1, 0]
     assert tracked.bracket_depth(")(a").tolist() == [0, 1, 1]
-    assert tracked.indentation("\tx\n  y z\nw").tolist() == [8, 8, 0, 1, 2, 2, 2, 2, 0, 0]
+    assert tracked.indentation("\tx\n  y z\n *").tolist() == [8, 8, 0, 0, 2, 2, 2, 2, 0, 0, 0]
     assert tracked.in_comment("a//b\n/*c*/d").tolist() == [0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 0]
     assert tracked.place_in_line("ab\nc").tolist() == [1, 2, 0, 1]
     assert tracked.place_in_word("ab c").tolist() == [1, 2, 0, 1]
@@ -145,7 +145,7 @@ def made_reading(truth: np.ndarray, draw: np.random.Generator) -> units.Reading:
 def test_the_best_unit_is_found_and_judged_on_text_that_did_not_choose_it() -> None:
     draw = np.random.default_rng(1)
     truth = (draw.random(2000) < 0.3).astype(float)
-    reading, split = made_reading(truth, draw), probes.Split.halves(2000)
+    reading, split = made_reading(truth, draw), probes.Split.stretches(2000)
     assert not set(split.train) & set(split.test)
     best = cells.best_units(reading, [tracked.Tracked("it", truth, True)], split)["it"]
     assert (best.unit, best.rises) == ("decode.1.h.3", False)
@@ -163,7 +163,7 @@ def test_the_best_unit_is_found_and_judged_on_text_that_did_not_choose_it() -> N
 def test_correlations_are_signed_like_the_text_that_chose_them() -> None:
     draw = np.random.default_rng(2)
     truth = draw.normal(size=1000)
-    reading, split = made_reading(truth, draw), probes.Split.halves(1000)
+    reading, split = made_reading(truth, draw), probes.Split.stretches(1000)
     best = cells.best_units(reading, [tracked.Tracked("it", truth)], split)["it"]
     expected = -np.corrcoef(reading.states["decode.1.h"][split.test, 2], truth[split.test])[0, 1]
     assert best.other == pytest.approx(expected)
@@ -282,6 +282,13 @@ def test_no_line_that_trains_a_probe_judges_it() -> None:
     moved[split.test] = 1 - moved[split.test]
     first, second = (probes.outputs(states, each, split, "linear", 2) for each in (labels, moved))
     assert np.array_equal(first, second)  # labels of the lines that judge are never seen
+
+
+def test_a_running_text_judges_and_trains_in_turn() -> None:
+    short, long = probes.Split.stretches(11), probes.Split.stretches(12_000)
+    assert (short.test.tolist(), short.train.tolist()) == ([0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10])
+    assert (len(long.test), long.test[4_999], long.test[5_000]) == (7_000, 4_999, 10_000)
+    assert long.train.tolist() == list(range(5_000, 10_000))
 
 
 def test_questions_by_hand() -> None:

@@ -292,7 +292,7 @@ def test_gradients_of_the_loss_reach_every_input(kind: str, runs: dict[str, Run]
     for key in ("at_source", "at_target"):
         assert [series["name"] for series in plots[key]["series"]][:2] == ["trained", "untrained"]
         assert all(y > 0 for y in plots[key]["series"][0]["y"])
-    assert ("decode.0" in plots) is (kind == "lstm")
+    assert ("decode.1" in plots) is (kind == "lstm")
 
 
 # --- field

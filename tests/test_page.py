@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from browser import browsed
+
 if TYPE_CHECKING:
     from weft.api import Run
-
-SCRIPT = Path(__file__).with_name("browse.cjs")
-CACHED = Path.home() / ".cache/weft-browser/node_modules"  # where .ci/run installs it
-MODULES = [os.environ.get("NODE_PATH", ""), str(CACHED), "/work/node/node_modules"]
-
-
-def browse(page: Path) -> dict[str, Any]:
-    """Open the page as a reader would, and return what was seen."""
-    chromium, node = shutil.which("chromium"), shutil.which("node")
-    modules = next((path for path in MODULES if path and (Path(path) / "playwright-core").is_dir()), None)
-    if chromium is None or node is None or modules is None:
-        missing = {"chromium": chromium, "node": node, "playwright-core": modules}
-        pytest.skip(f"no browser: {', '.join(name for name, path in missing.items() if path is None)} is missing")
-    environment = {**os.environ, "NODE_PATH": modules, "CHROMIUM": chromium}
-    done = subprocess.run(
-        [node, str(SCRIPT), str(page)], capture_output=True, text=True, timeout=120, check=False, env=environment
-    )
-    assert done.returncode == 0, done.stderr
-    seen: dict[str, Any] = json.loads(done.stdout)
-    return seen
 
 
 @pytest.mark.slow
@@ -40,7 +18,7 @@ def test_a_page_opens_alone_and_does_what_it_says(tiny_run: Run, tiny_pairs: Pat
     page = tmp_path / "page.html"
     report = tiny_run.inspect(table=tiny_pairs)
     report.save(page)
-    seen = browse(page)
+    seen = browsed("browse.cjs", page)
     assert seen["errors"] == []
     assert seen["requests"] == []
     assert seen["shift"] < 0.01
@@ -57,3 +35,15 @@ def test_a_page_opens_alone_and_does_what_it_says(tiny_run: Run, tiny_pairs: Pat
     assert {seen[f"overflow_{name}"] for name in ("light", "dark", "narrow", "zoomed")} == {0}
     assert seen["ground_light"] != seen["ground_dark"]
     assert seen["printed_navigation"] == "none"
+
+
+@pytest.mark.slow
+def test_every_view_fits_a_narrow_window(tiny_run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    report = tiny_run.inspect("abcdefgh", views="all")
+    report.save(page)
+    assert page.stat().st_size < 1_000_000
+    seen = browsed("browse.cjs", page)
+    assert seen["errors"] == seen["requests"] == []
+    assert seen["views"] == [*report.numbers["summary"], *report.numbers["lines"][0]["views"]]
+    assert {seen[f"overflow_{name}"] for name in ("light", "dark", "narrow", "zoomed")} == {0}

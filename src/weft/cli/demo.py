@@ -99,8 +99,10 @@ def _show(run: Any, test: list[Any]) -> None:
     common.show(table, f"exact on {scores.n:,} dates of unseen days: {scores['exact']:.2f} %")
     if wrong:
         common.show("wrong: " + "; ".join(f"{p.tag} {p.source} → {outputs[p]} ({p.target})" for p in wrong[:3]))
+    page = run.path / "inspection.html"
+    inspection = f" · inspection of six examples: {page}" if page.exists() else ""
     common.show(
         "",
-        f"attention: {picture} · model card: {run.path / 'README.md'} · curves: {run.path / 'curves.png'}",
+        f"attention: {picture}{inspection} · model card: {run.path / 'README.md'} · curves: {run.path / 'curves.png'}",
         f"next:  printf 'lundi 3 mars 1997\\tfr\\n' | weft predict {run.path}",
     )

@@ -128,10 +128,11 @@ def examples(pairs: Sequence[Pair], outputs: Sequence[Any], count: int = 2) -> l
     if not all(isinstance(output, str) for output in outputs):  # likelihoods
         return []
     rows = [len(pairs) * (i + 1) // (count + 1) for i in range(min(count, len(pairs)))]
-    return [Example(_shown(pairs[row]), _wanted(pairs[row], outputs[row]), outputs[row]) for row in rows]
+    return [Example(shown_input(pairs[row]), _wanted(pairs[row], outputs[row]), outputs[row]) for row in rows]
 
 
-def _shown(pair: Pair) -> str:
+def shown_input(pair: Pair) -> str:
+    """Return the input of a pair as examples show it: tag, features and source."""
     return " ".join([*([pair.tag] if pair.tag else []), *pair.features, shown(pair.source)])
 
 

@@ -13,9 +13,14 @@ from weft.tasks import TASKS
 
 
 def card(
-    name: str, spec: Spec, facts: Mapping[str, Any], reasons: Sequence[Sequence[str]], final: Mapping[str, Any]
+    name: str,
+    spec: Spec,
+    facts: Mapping[str, Any],
+    reasons: Sequence[Sequence[str]],
+    final: Mapping[str, Any],
+    inspected: bool = False,
 ) -> str:
-    """Return the model card, in Markdown."""
+    """Return the model card, in Markdown; `inspected`: there is a page that shows what happened in its examples."""
     training = f"trained with Weft {facts['weft']} on {facts['training_pairs']:,} pairs{_augmented(facts)}"
     return "\n".join(
         [
@@ -32,12 +37,14 @@ def card(
             *_seen(spec, final),
             *_continuations(spec, final),
             *([] if spec.target.kind == "notes" else _examples(final)),
+            *([INSPECTED, ""] if inspected else []),
             *_data(facts),
             *_choices(reasons),
             "## Use",
             "",
             f"    weft predict {facts['folder']} FILE",
             f"    weft evaluate {facts['folder']} PAIRS",
+            f'    weft inspect {facts["folder"]} "a line"',
             "",
             *_hints(spec),
             "Every setting is in `spec.yaml`; `weft config show` explains them.",
@@ -77,6 +84,7 @@ def _hints(spec: Spec) -> list[str]:
 
 
 ROLL = "![tunes of the data and of the model](tunes.png)"
+INSPECTED = "[What the model attended to](inspection.html) when it wrote these outputs; `weft inspect` shows more."
 FENCE, GOES_ON = "```", " ▸"
 SYMBOLS = {
     "numbers": "numbers",

@@ -29,7 +29,8 @@ from weft.predict.plans import make_plan
 from weft.predict.predictor import Predictor
 from weft.predict.retriever import learn_weight
 from weft.runs.curves import Curves
-from weft.runs.folder import CONFUSION, FINISHED, ROLLS, SEEN, SERIES, WORDS, RunFolder
+from weft.runs.folder import CONFUSION, FINISHED, INSPECTION, ROLLS, SEEN, SERIES, WORDS, RunFolder
+from weft.runs.inspection import write_inspection
 from weft.runs.log import LogFile
 from weft.runs.ready import Ready
 from weft.runs.weights import newest_progress
@@ -52,18 +53,20 @@ def finish(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], last_li
     was opened: a run that was finished already keeps its scores.
     """
     finished = last_line.get("kind") == "final" and last_line.get("steps") == trainers[0].progress.step
-    final = last_line if finished else _final_scores(ready, folder, trainers)
+    predictor = Predictor.load(folder.path)
+    final = last_line if finished else _final_scores(ready, folder, trainers, predictor)
     try:
         text = _card(ready, folder, final)
     except (KeyError, TypeError, ValueError, AttributeError):  # the last line is not one that a run writes
-        final = _final_scores(ready, folder, trainers)
+        final = _final_scores(ready, folder, trainers, predictor)
         text = _card(ready, folder, final)
     LogFile(folder.log).write(final)
-    folder.write("README.md", text)
+    page = (INSPECTION,) if write_inspection(ready, folder, final, predictor) else ()
+    folder.write("README.md", _card(ready, folder, final, inspected=True) if page else text)
     Curves(folder).draw()
-    drawn = *_draw_pictures(folder, final), *_draw_rolls(ready, folder, final), *_draw_seen(ready, folder, final)
+    drawn = *_draw_pictures(folder, final), *_draw_rolls(ready, folder, final), *page
     written = (WORDS,) if (folder.path / WORDS).exists() else ()
-    folder.seal((*FINISHED, *drawn, *written))
+    folder.seal((*FINISHED, *drawn, *written, *_draw_seen(ready, folder, final, predictor)))
 
 
 def _draw_pictures(folder: RunFolder, final: dict[str, Any]) -> list[str]:
@@ -104,14 +107,13 @@ def _draw_rolls(ready: Ready, folder: RunFolder, final: dict[str, Any]) -> tuple
     return (ROLLS,)
 
 
-def _draw_seen(ready: Ready, folder: RunFolder, final: dict[str, Any]) -> tuple[str, ...]:
+def _draw_seen(ready: Ready, folder: RunFolder, final: dict[str, Any], predictor: Predictor) -> tuple[str, ...]:
     """Draw pictures or recordings with truth and output, and where the model looked; return the names of the files."""
     if ready.spec.source.kind not in DRAWN_SOURCES or not final.get("examples"):
         return ()
     from weft.look.seen import draw_seen  # matplotlib takes half a second to load
 
     known = {(shown(pair.source), target): pair for pair in ready.prepared.valid for target in pair.targets}
-    predictor = Predictor.load(folder.path)
     rows = [
         (known[source, wanted], output) for source, wanted, output in final["examples"] if (source, wanted) in known
     ]
@@ -126,16 +128,15 @@ def _tune(cell: str) -> Tune:
     return parse(cell) if may_be_notes(cell) else []
 
 
-def _card(ready: Ready, folder: RunFolder, final: dict[str, Any]) -> str:
+def _card(ready: Ready, folder: RunFolder, final: dict[str, Any], inspected: bool = False) -> str:
     facts = {**folder.read_facts(), "parameters": final["parameters"]}
-    return card(folder.path.name, ready.spec, facts, folder.read_choices()["reasons"], final)
+    return card(folder.path.name, ready.spec, facts, folder.read_choices()["reasons"], final, inspected)
 
 
-def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer]) -> dict[str, Any]:
+def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], predictor: Predictor) -> dict[str, Any]:
     """Return the last line of the log: the scores of the finished run, and what it took."""
     trainer, spec = trainers[0], ready.spec
     progress = trainer.progress
-    predictor = Predictor.load(folder.path)
     plan, valid = make_plan(spec.search, ready.sides), ready.valid
     further = dict(zip(spec.data.valid[1:], ready.prepared.further_valid))
     share = _affordable_share(trainer, len(valid) + sum(map(len, further.values())))

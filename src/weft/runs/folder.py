@@ -26,11 +26,12 @@ from weft.spec import Spec
 
 FACTS = "the facts about the data"
 FINISHED = ("log.jsonl", "README.md", "curves.png")  # files that change until the run is finished
-CONFUSION, ROLLS, SERIES, SEEN = PICTURES = (  # of labels, notes, numbers; of sources that are pictures or sound
+CONFUSION, ROLLS, SERIES, SEEN, INSPECTION = PICTURES = (  # of labels, notes, numbers, sources that are seen; a page
     "confusion.png",
     "tunes.png",
     "series.png",
     "seen.png",
+    "inspection.html",
 )
 WORDS = "words.json"  # what BM25 knows of words, of runs that find documents
 SIDES = ("source.json", "target.json", "context.json")  # the last only where there is a context

@@ -56,7 +56,8 @@ def pharaoh(links: Links) -> str:
 
 
 def in_words(links: Links, source: Sequence[str], target: Sequence[str]) -> str:
-    """Write links as text: each target symbol with what it is linked to."""
+    """Write links as text: each target symbol with what it is linked to; spaces around a subword are left out."""
+    source, target = ([symbol.strip() or "␣" for symbol in symbols] for symbols in (source, target))
     each = [(word, [source[s] for s, linked in sorted(links) if linked == t]) for t, word in enumerate(target)]
     return "  ".join(f"{word}←{'+'.join(words)}" if words else f"{word}←∅" for word, words in each)
 

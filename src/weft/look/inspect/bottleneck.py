@@ -138,7 +138,7 @@ def _table(asked: Sequence[Question], trained: Array, fresh: Array, split: Split
         "The control task deals the labels to the lines anew: what a probe reaches there it owes to itself. "
         "Selectivity is the difference; an untrained model that does as well holds it without having learned anything."
     )
-    return Table("What the handed-over state holds", columns, rows, note)
+    return Table("Probes", columns, rows, note)
 
 
 def _percent(probe: Accuracy) -> list[Cell]:

@@ -1,7 +1,7 @@
-"""View: what single units keep track of. Units are chosen on one half of a text and judged on the other.
+"""View: what single units keep track of. Units are chosen on one part of a text and judged on the other.
 
 A unit that tracks something that is there or not is judged by its AUC: the chance that it is higher where the thing is
-there (or lower, if that is how it was on the first half). For numbers, such as the place in the line, it is Pearson's
+there (or lower, if that is how it was on the first part). For numbers, such as the place in the line, it is Pearson's
 correlation. Beside the best unit stand that of an untrained model of the same shape, and a linear probe on all units.
 """
 
@@ -32,12 +32,12 @@ MOST_SHOWN = 6  # units by which text is coloured, without being asked for other
 
 @dataclass(frozen=True)
 class Best:
-    """The unit that tracks something best on the text that chose it, and how well on the other half."""
+    """The unit that tracks something best on the text that chose it, and how well on the other part."""
 
     unit: str
     chosen: float
     other: float
-    probe: float  # a linear probe on all units, on the other half
+    probe: float  # a linear probe on all units, on the other part
     rises: bool  # whether the unit is higher where the thing is there
     chance: float  # what guessing would reach
 
@@ -94,7 +94,7 @@ def _of_part(material: Material, part: str) -> dict[str, Plot]:
     plots: dict[str, Plot] = {}
     best: dict[str, Best] = {}
     if len(reading) >= LEAST_SYMBOLS and tracked:
-        split = Split.halves(len(reading)) if _runs_on(subject) else Split.of_groups(reading.line)
+        split = Split.stretches(len(reading)) if _runs_on(subject) else Split.of_groups(reading.line)
         tracked = [
             each for each in tracked if np.ptp(each.at(split.train).values) and np.ptp(each.at(split.test).values)
         ]

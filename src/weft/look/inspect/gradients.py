@@ -21,6 +21,7 @@ from weft.look.inspect.attribution import step_log_probs
 from weft.look.inspect.limits import MOST_ATTRIBUTED
 from weft.look.inspect.plots import Array, Cell, Curves, Plot, Plots, Series, Table
 from weft.look.inspect.subject import Line, Subject
+from weft.look.inspect.units import shown_name
 from weft.look.inspect.views import DoesNotApply, Options, View
 from weft.nn.assemble import AnyModel
 from weft.nn.cells import Recurrence
@@ -143,7 +144,7 @@ def of_line(line: Line, options: Options) -> Plots:
     saturation: list[list[Cell]] = []
     for name, cell in recurrent_layers(trained).items():
         after, before = reach(trained, line, name), reach(untrained, line, name)
-        plots[name] = _curves(name, cell, recurrent_layers(untrained)[name], after, before)
+        plots[shown_name(name)] = _curves(shown_name(name), cell, recurrent_layers(untrained)[name], after, before)
         saturation += _saturation(name, line)
     if saturation:
         columns = ["layer", "gate", "mean", "closed (below 0.1)", "open (above 0.9)"]
@@ -179,7 +180,7 @@ def _saturation(name: str, line: Line) -> list[list[Cell]]:
         if noted:
             values = torch.cat([each.flatten() for each in noted])
             closed, opened = (values < 0.1).float().mean(), (values > 0.9).float().mean()
-            rows.append([name, gate, float(values.mean()), float(closed), float(opened)])
+            rows.append([shown_name(name), gate, float(values.mean()), float(closed), float(opened)])
     return rows
 
 

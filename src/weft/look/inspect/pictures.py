@@ -143,7 +143,7 @@ def _shaded(figure: SubFigure, plot: Plot) -> None:
         most = max((abs(x) for x in panel["values"] if x is not None), default=1.0) or 1.0
         colours, column, line = colormaps["PuOr"], 0, 0
         for token, value in zip(plot["tokens"][:MOST_TOKENS], panel["values"]):
-            text, shade = _shown(token), colours(0.5 + 0.4 * (value or 0.0) / most)
+            text, shade = _shown(token), colours(0.5 + 0.3 * (value or 0.0) / most)
             if column + len(text) > PER_LINE:
                 column, line = 0, line + 1
             axes.fill_between([column, column + len(text)], line, line + 1, color=shade, linewidth=0)

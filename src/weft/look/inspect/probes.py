@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from weft.look.inspect.plots import Array
 from weft.look.inspect.units import Ints
 
-STEPS = {"linear": 40, "mlp": 60}
-MOST_ROWS = 10_000  # that train a probe, evenly spread
+STEPS = {"linear": 80, "mlp": 60}
+MOST_ROWS = 20_000  # that train a probe, evenly spread
+STRETCH = 5_000  # symbols of a running text that are on the same side
 HIDDEN = 64  # units of an MLP probe
 DECAY = 1e-3  # of weights, for rows of variance 1
 
@@ -38,9 +39,12 @@ class Split:
         return cls(np.flatnonzero(groups % 2 == 1), np.flatnonzero(groups % 2 == 0))
 
     @classmethod
-    def halves(cls, count: int) -> Split:
-        """Split a running text in the middle: its second half trains, its first half judges."""
-        return cls(np.arange(count // 2, count), np.arange(count // 2))
+    def stretches(cls, count: int) -> Split:
+        """Split a running text into stretches that judge and train in turn, a short one in the middle.
+
+        So both sides have what is frequent in one chapter and rare in another.
+        """
+        return cls.of_groups(np.arange(count) // max(1, min(STRETCH, -(-count // 2))))
 
 
 def standardised(states: Array, split: Split) -> Tensor:

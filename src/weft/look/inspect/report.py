@@ -91,14 +91,21 @@ def inspect(
     views: Sequence[str] = (),
     options: Options | None = None,
     training: Callable[[], Sequence[Pair]] = lambda: (),
+    written: Sequence[str] = (),
 ) -> Report:
-    """Look at inputs, or at a table of pairs with right outputs, through some views; without names, those that fit."""
+    """Look at inputs, or at a table of pairs with right outputs, through some views; without names, those that fit.
+
+    `written` are the outputs of the inputs, where they are known: then nothing is decoded.
+    """
     subject, wanted, given = Subject(predictor, None if folder is None else folder.path), find(views), options
     table = subject.as_read(table)
     if not inputs and not table:
         raise UserError("there is nothing to look at", "the inputs", "give an input, or a table of pairs")
     notes = _notes(subject, folder, len(inputs), len(table))
-    material = _material(subject, inputs[:MOST_INPUTS], table[:MOST_ROWS], force, given or Options())
+    if written:
+        material = _of_lines(subject.written(inputs[:MOST_INPUTS], written[:MOST_INPUTS]), given or Options())
+    else:
+        material = _material(subject, inputs[:MOST_INPUTS], table[:MOST_ROWS], force, given or Options())
     material = replace(material, more=table[MOST_ROWS:MOST_TRAINING_LINES], training=training)
     chosen, left_out = _chosen(subject, wanted, [] if ALL in views else views, bool(table), material.options.edits)
     lines = [{**line.to_json(), **_unseen(line), "views": {}} for line in material.lines]
@@ -139,14 +146,17 @@ def _material(
 ) -> Material:
     """Predict; of a table, the lines that are farthest from right are shown in full."""
     if not table:
-        lines = subject.lines(inputs, force)
-        return Material(subject, lines, (), (), replace(options, brief=len(lines) >= BRIEF))
+        return _of_lines(subject.lines(inputs, force), options)
     from weft.look.inspect.errors import worst_first  # what orders the lines
 
     every = subject.consecutive(table)
     worst = worst_first(subject, every)[:MOST_INPUTS]
     brief = replace(options, brief=len(worst) >= BRIEF)
     return Material(subject, worst, table, [line.output.text for line in every], brief)
+
+
+def _of_lines(lines: Sequence[Line], options: Options) -> Material:
+    return Material(lines[0].subject, lines, (), (), replace(options, brief=len(lines) >= BRIEF))
 
 
 def _chosen(

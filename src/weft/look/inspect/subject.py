@@ -98,11 +98,7 @@ class Subject:
 
     def lines(self, pairs: Sequence[Pair], force: str | None = None) -> list[Line]:
         """Return the lines of these inputs, with the outputs of the model or the one that is given."""
-        for number, pair in enumerate(pairs, 1):
-            if not pair.source.strip():
-                raise UserError("this input is empty", f"input {number}", "give a text to look at")
-        for row in self.sides.inputs(pairs).source:
-            check_length("input", len(row))
+        self._check(pairs)
         if self.is_language_model:
             if force is not None:
                 what = "a language model has no input apart from its text, so no other output can be given"
@@ -113,6 +109,19 @@ class Subject:
         else:
             outputs = [self._forced(pair, force) for pair in pairs]
         return [Line(self, pair, output, force is not None) for pair, output in zip(pairs, outputs)]
+
+    def written(self, pairs: Sequence[Pair], outputs: Sequence[str]) -> list[Line]:
+        """Return the lines of inputs whose outputs are known, so that nothing has to be decoded."""
+        self._check(pairs)
+        return [Line(self, pair, self._forced(pair, output)) for pair, output in zip(pairs, outputs, strict=True)]
+
+    def _check(self, pairs: Sequence[Pair]) -> None:
+        """Refuse inputs that are empty or too long."""
+        for number, pair in enumerate(pairs, 1):
+            if not pair.source.strip():
+                raise UserError("this input is empty", f"input {number}", "give a text to look at")
+        for row in self.sides.inputs(pairs).source:
+            check_length("input", len(row))
 
     def as_read(self, table: Sequence[Pair]) -> Sequence[Pair]:
         """Return rows with an input: a language model is shown its own text, in pieces that are not too long."""

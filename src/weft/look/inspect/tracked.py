@@ -18,6 +18,7 @@ from weft.look.inspect.units import Reading
 
 OPEN, CLOSE = "([{", ")]}"
 TAB = 8  # columns
+LEAST_COLUMNS = 2  # of an indentation: a single space, as before the star of a comment in C, aligns a line
 
 
 def inside_quotes(text: str) -> Array:
@@ -42,7 +43,7 @@ def bracket_depth(text: str) -> Array:
 
 
 def indentation(text: str) -> Array:
-    """How many columns of white space the line begins with, as far as it has been read."""
+    """How many columns of white space the line begins with, as far as it has been read; a single one does not count."""
     values, columns, leading = np.zeros(len(text)), 0, True
     for i, character in enumerate(text):
         if character == "\n":
@@ -51,12 +52,12 @@ def indentation(text: str) -> Array:
         leading = leading and character in " \t"
         if leading:
             columns = (columns // TAB + 1) * TAB if character == "\t" else columns + 1
-        values[i] = columns
+        values[i] = columns if columns >= LEAST_COLUMNS else 0
     return values
 
 
 def indented(text: str) -> Array:
-    """1 in a line that begins with white space."""
+    """1 in a line that is indented: from its second column of white space, or its first tab, until its end."""
     return (indentation(text) > 0).astype(np.float64)
 
 

@@ -1,7 +1,7 @@
 // Curves with intervals, on a linear or a logarithmic scale.
 
 renderers.curves = (plot) => {
-  const width = 640, height = 300, left = 64, bottom = 44, top = 12, right = 12;
+  const width = Math.max(300, Math.min(640, document.documentElement.clientWidth - 64)), height = 300, left = 64, bottom = 44, top = 12, right = 12;
   const svg = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${plot.title}: ${plot.y_name} against ${plot.x_name}`, style: "max-width:100%" });
   const values = plot.series.flatMap((each) => [...each.y, ...(each.low || []), ...(each.high || [])]).filter((y) => y !== null && (!plot.log || y > 0));
   const scale = plot.log ? Math.log10 : (y) => y;

@@ -1,4 +1,6 @@
-// Tables: numbers to the right, a click on a heading sorts.
+// Tables: numbers to the right, a click on a heading sorts. Only words that are too long for a column are broken.
+
+const LONG_WORD = /\S{30}/;
 
 renderers.table = (plot) => {
   const numeric = plot.columns.map((_, c) => plot.rows.some((row) => typeof row[c] === "number"));
@@ -9,7 +11,7 @@ renderers.table = (plot) => {
   };
   const fill = (rows) => body.replaceChildren(...rows.map(([row, index]) => element("tr",
     (plot.warn || []).includes(index) ? { class: "warned" } : {},
-    ...row.map((cell, c) => element("td", numeric[c] ? { class: "number" } : {}, shown(cell, c))))));
+    ...row.map((cell, c) => element("td", { class: numeric[c] ? "number" : LONG_WORD.test(cell) ? "long" : null }, shown(cell, c))))));
   const rows = plot.rows.map((row, index) => [row, index]);
   const heads = plot.columns.map((name, c) => {
     const head = element("th", { scope: "col", class: numeric[c] ? "number" : null });
@@ -24,6 +26,6 @@ renderers.table = (plot) => {
     fill([...rows].sort(([a], [b]) => sign * (numeric[c] ? (a[c] ?? -Infinity) - (b[c] ?? -Infinity) : String(a[c] ?? "").localeCompare(String(b[c] ?? "")))));
   };
   fill(rows);
-  const table = element("table", {}, element("caption", {}, plot.title), element("thead", {}, element("tr", {}, ...heads)), body);
-  return element("div", {}, element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": plot.title }, table), remark(plot));
+  const table = element("table", { "aria-label": plot.title }, element("thead", {}, element("tr", {}, ...heads)), body);
+  return element("div", {}, heading(plot), element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": plot.title }, table), remark(plot));
 };
