@@ -36,9 +36,12 @@ from weft.data.sound.filterbank import Filterbank, deltas
 from weft.data.sound.recordings import read
 from weft.learn.ahead import BatchesAhead
 from weft.learn.augmentation import Augmentation
+from weft.look.inspect.sources import source_picture
+from weft.look.inspect.subject import Subject
 from weft.nn.dropout import Dropout
 from weft.nn.positions import NoPositions
 from weft.nn.readers.sound import Convolved, SoundReader, Stacked
+from weft.predict.looks import look
 from weft.runs.ready import learn_sides
 from weft.runs.report import Quiet
 from weft.settings import compose
@@ -357,6 +360,17 @@ def test_frames_of_padding_have_no_influence() -> None:
 def test_the_card_shows_what_was_heard_and_where(run: Run) -> None:
     assert "![recordings, outputs and attention](seen.png)" in (run.path / "README.md").read_text()
     assert (run.path / "seen.png").exists()
+
+
+def test_a_spectrogram_stands_above_the_positions_that_read_it(run: Run, table: Path) -> None:
+    recording = Pair(str(table.parent / "clips" / "05.wav"))
+    (line,) = Subject(run.predictor).written([recording], ["a b"])
+    seen = look(run.predictor, recording, "a b")
+    track = source_picture(line).track
+    assert track.shape == (12, seen.weights.shape[1])
+    assert (track.min(), track.max()) == (0, 1)
+    low, high = seen.picture.mean(axis=1)[[0, -1]]
+    assert (low > high) == (track[-1].mean() > track[0].mean())  # high tones are above
 
 
 def test_a_run_learns_to_write_what_it_hears(run: Run) -> None:

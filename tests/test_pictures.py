@@ -30,6 +30,8 @@ from weft.data.pairs import ReadReport, read_pairs
 from weft.data.pictures.augment import PictureAugmentation
 from weft.data.pictures.files import decoded, facts_of
 from weft.data.sides.image import Image, ImageKind
+from weft.look.inspect.sources import pooled, source_picture
+from weft.look.inspect.subject import Subject
 from weft.look.seen import draw_seen
 from weft.nn.dropout import Dropout
 from weft.nn.positions import NoPositions
@@ -395,6 +397,22 @@ def test_attention_over_a_grid_is_a_grid(table: Path, tmp_path: Path, rendered: 
     draw_seen([seen] * 3, tmp_path / "seen.png", "three")
     assert PIL.open(tmp_path / "seen.png").size[0] > 800
     assert seen.weights.shape[1] % seen.height == 0
+    plots = trained.inspect(Pair(str(table.parent / "strips" / "05.png")), force="ab", views="attention").numbers
+    heat = plots["lines"][0]["views"]["attention"]["cross"]
+    assert heat["grid_rows"] == seen.height
+    assert len(heat["columns"]) == seen.weights.shape[1]
+    grey = np.array(heat["picture"])  # what the page draws below the attention
+    assert (grey.shape[0], grey.min() >= 0, grey.max() <= 1, np.ptp(grey) > 0.3) == (10, True, True, True)
+
+
+def test_columns_of_pixels_stand_above_the_positions_that_read_them(run: Run, table: Path) -> None:
+    picture = Pair(str(table.parent / "strips" / "05.png"))
+    (line,) = Subject(run.predictor).written([picture], ["ab"])
+    positions = look(run.predictor, picture, "ab").weights.shape[1]
+    assert source_picture(line).track.shape == (10, positions)
+    ramp = np.arange(12.0).reshape(2, 6)
+    assert pooled(ramp, 40, 3).tolist() == [[0.5, 2.5, 4.5], [6.5, 8.5, 10.5]]
+    assert pooled(ramp, 1, 2).tolist() == [[4, 7]]
 
 
 def test_a_file_a_folder_a_table_and_arrays_are_predicted_alike(run: Run, table: Path, weft: Weft) -> None:

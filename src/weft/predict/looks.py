@@ -53,7 +53,7 @@ def look(predictor: Predictor, pair: Pair, output: str) -> Look:
     _, mask = predictor.model.source_reader.read(batch.source)
     symbols, weights = _weighed(predictor, pair, batch, mask.shape[1])
     shape = predictor.sides.source.shape
-    height = _grid_height(predictor, mask.shape[1])
+    height = grid_height(predictor, mask.shape[1])
     assert isinstance(shape, Frames | Picture)
     picture = drawn(np.asarray(rows.source[0]), shape, predictor)
     return Look(picture, isinstance(shape, Frames), symbols, weights, height, pair.target, output)
@@ -68,7 +68,7 @@ def drawn(row: npt.NDArray[Any], shape: Frames | Picture, predictor: Predictor) 
     return row[:, :bands].T
 
 
-def _grid_height(predictor: Predictor, positions: int) -> int:
+def grid_height(predictor: Predictor, positions: int) -> int:
     """Return how many rows the positions of a grid have."""
     spec, shape = predictor.spec, predictor.sides.source.shape
     if not isinstance(shape, Picture) or spec.image.layout == "columns":

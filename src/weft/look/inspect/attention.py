@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from weft.core.pair import SPECIALS, Pair
-from weft.core.shapes import Vectors
 from weft.look.inspect.alignment import (
     Links,
     agreement,
@@ -26,6 +25,7 @@ from weft.look.inspect.alignment import (
 )
 from weft.look.inspect.limits import MOST_PANELS, WINDOW
 from weft.look.inspect.plots import Array, Cell, Facts, Heat, Panel, Plot, Plots, Table, as_json
+from weft.look.inspect.sources import source_picture
 from weft.look.inspect.subject import Line, Subject, named
 from weft.look.inspect.views import DoesNotApply, Material, Options, View
 from weft.nn.decoders.recurrent import RecurrentDecoder
@@ -147,20 +147,14 @@ def _heat(line: Line, maps: Maps, brief: bool) -> Heat:
     if not few and not brief:
         note += f" There are {len(maps.labels)} heads; only their mean is shown."
     shown = [Panel(panel.name, panel.values[:rows, :columns]) for panel in panels]
-    track = _track(line)[:, :columns] if maps.key in ("cross", "pool") and _track(line).size else None
     column_name = "written" if maps.key == "decoder" else "input"
-    return Heat(
-        maps.title, maps.rows[:rows], maps.columns[:columns], shown, maps.row_name, column_name, "share", note, track
-    )
-
-
-def _track(line: Line) -> Array:
-    """Return the numbers of a source of vectors (F, S), each feature from 0 to 1; nothing for symbols."""
-    if not isinstance(line.subject.sides.source.shape, Vectors):
-        return np.zeros((0, 0))
-    values: Array = line.batch.source.values[0].float().cpu().numpy().T
-    span = np.ptp(values, axis=1, keepdims=True)
-    return np.asarray((values - values.min(axis=1, keepdims=True)) / np.where(span > 0, span, 1))
+    heat = Heat(maps.title, maps.rows[:rows], maps.columns[:columns], shown, maps.row_name, column_name, "share", note)
+    if maps.key not in ("cross", "pool"):
+        return heat
+    source = source_picture(line)
+    if source.grid_rows and source.grid_rows * source.grid_columns == columns:
+        return replace(heat, picture=source.picture, grid_rows=source.grid_rows)
+    return replace(heat, track=source.track[:, :columns] if source.track.size else None)
 
 
 def entropy(weights: Array) -> float:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "png", "pdf")
 WIDTH = 8.0  # inches
-MOST_PANELS, MOST_ROWS, MOST_TOKENS, PER_LINE = 6, 25, 600, 80
+MOST_PANELS, MOST_ROWS, MOST_TOKENS, PER_LINE = 6, 25, 600, 90
 Plot = Mapping[str, Any]
 
 
@@ -129,27 +129,37 @@ def _cell(value: Any) -> str:
     return "–" if value is None else textwrap.shorten(_shown(value), 36, placeholder="…")
 
 
+def _laid_out(tokens: Sequence[Any]) -> list[tuple[str, int, int]]:
+    """Return the text of each token with its column and line; lines end where they are full, and at newlines."""
+    placed, column, line = [], 0, 0
+    for token in tokens[:MOST_TOKENS]:
+        text = " " if token == " " else _shown(token)
+        if column and column + len(text) > PER_LINE:
+            column, line = 0, line + 1
+        placed.append((text, column, line))
+        column += len(text)
+        if token == "\n":
+            column, line = 0, line + 1
+    return placed
+
+
 def _shaded_height(plot: Plot) -> float:
-    lines = -(-min(MOST_TOKENS, sum(map(len, map(str, plot["tokens"])))) // PER_LINE)
-    return min(4, len(plot["panels"])) * (0.35 + 0.19 * (lines + 1))
+    lines = max((line for _, _, line in _laid_out(plot["tokens"])), default=0) + 1
+    return min(4, len(plot["panels"])) * (0.35 + 0.19 * lines)
 
 
 def _shaded(figure: SubFigure, plot: Plot) -> None:
     """Draw a text once for each unit, its symbols on coloured squares."""
     from matplotlib import colormaps
 
-    panels = plot["panels"][:4]
+    panels, placed, colours = plot["panels"][:4], _laid_out(plot["tokens"]), colormaps["PuOr"]
     for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
         most = max((abs(x) for x in panel["values"] if x is not None), default=1.0) or 1.0
-        colours, column, line = colormaps["PuOr"], 0, 0
-        for token, value in zip(plot["tokens"][:MOST_TOKENS], panel["values"]):
-            text, shade = _shown(token), colours(0.5 + 0.3 * (value or 0.0) / most)
-            if column + len(text) > PER_LINE:
-                column, line = 0, line + 1
+        for (text, column, line), value in zip(placed, panel["values"]):
+            shade = colours(0.5 + 0.3 * (value or 0.0) / most)
             axes.fill_between([column, column + len(text)], line, line + 1, color=shade, linewidth=0)
-            axes.text(column, line + 0.75, " " if token == " " else text, family="monospace", fontsize=6)
-            column += len(text)
-        axes.set(xlim=(0, PER_LINE), ylim=(line + 1, 0))
+            axes.text(column + 0.1, line + 0.75, text, family="monospace", fontsize=8)
+        axes.set(xlim=(0, PER_LINE), ylim=(max((line for *_, line in placed), default=0) + 1, 0))
         axes.set_axis_off()
         axes.set_title(panel["name"], fontsize=8)
 

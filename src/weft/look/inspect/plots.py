@@ -71,6 +71,8 @@ class Heat(_Described):
     scale: Scale = "share"
     note: str = ""
     track: Array | None = None  # (F, C): what the columns are, where they are no symbols
+    picture: Array | None = None  # (height, width): what the columns are the cells of, row by row
+    grid_rows: int = 0  # of these cells
 
 
 @dataclass(frozen=True)

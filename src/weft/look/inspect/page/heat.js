@@ -1,17 +1,21 @@
 // Heat maps: one panel at a time, links between symbols on hover or focus, arrow keys to walk through the squares.
 
+const CURVES = 6; // features of a source that are drawn as curves
+
 renderers.heat = (plot) => {
   const box = element("div", { class: "heat" });
   const readout = element("p", { class: "readout", "aria-live": "polite" }, "");
   const drawing = element("div", { class: "scroll" });
   let panel = plot.panels[0];
 
-  const strips = symbolStrips(plot, () => panel, readout);
+  const picture = plot.picture ? pictureOf(plot, () => panel) : null;
+  const strips = symbolStrips(plot, () => panel, readout, (row) => picture?.show(row));
   const show = () => {
-    drawing.replaceChildren(heatMap(plot, panel, readout));
+    drawing.replaceChildren(heatMap(plot, panel, readout, (row) => picture?.show(row)));
     strips.clear();
+    picture?.show(-1);
   };
-  box.append(heading(plot), controls(plot, (chosen) => { panel = chosen; show(); }), ...strips.nodes, drawing, readout);
+  box.append(heading(plot), controls(plot, (chosen) => { panel = chosen; show(); }), ...strips.nodes, ...(picture ? [picture.node] : []), drawing, readout);
   const note = remark(plot);
   if (note) box.append(note);
   show();
@@ -39,7 +43,7 @@ function strength(plot, panel) {
 }
 
 // The two sequences as buttons: a symbol shows what it takes from, or gives to, the others.
-function symbolStrips(plot, panel, readout) {
+function symbolStrips(plot, panel, readout, chosen) {
   const square = plot.rows.length === plot.columns.length && plot.rows.every((name, index) => name === plot.columns[index]);
   const make = (names, name, act) => {
     const buttons = names.map((symbol, index) => element("button", {
@@ -62,7 +66,7 @@ function symbolStrips(plot, panel, readout) {
     readout.textContent = `${name} ${visible(symbol)}: ${list}`;
   };
   const rows = make(plot.rows, plot.row_name, (index) => {
-    press(rows, index); press(columns, -1); weigh(rows.buttons, null); weigh(columns.buttons, panel().values[index]);
+    press(rows, index); press(columns, -1); weigh(rows.buttons, null); weigh(columns.buttons, panel().values[index]); chosen(index);
     say(plot.row_name, plot.rows[index], plot.columns, panel().values[index]);
   });
   const columns = make(plot.columns, square ? plot.column_name + " ↓" : plot.column_name, (index) => {
@@ -85,7 +89,7 @@ function walk(event) {
   event.preventDefault();
 }
 
-function heatMap(plot, panel, readout) {
+function heatMap(plot, panel, readout, chosen) {
   const rows = plot.rows.map((name) => shortened(visible(name))), columns = plot.columns.map((name) => shortened(visible(name)));
   const cell = plot.rows.length > 60 || plot.columns.length > 60 ? 12 : 24, size = cell > 16 ? 14 : 9;
   const widest = Math.max(0, ...columns.map((name) => widthOf(name, size)));
@@ -108,6 +112,7 @@ function heatMap(plot, panel, readout) {
     cursor.setAttribute("x", left + cell * at[1]);
     cursor.setAttribute("y", top + cell * at[0]);
     cursor.setAttribute("visibility", "visible");
+    chosen(at[0]);
     rowNames.forEach((name, index) => name.classList.toggle("lit", index === at[0]));
     columnNames.forEach((name, index) => name.classList.toggle("lit", index === at[1]));
     readout.textContent = `${plot.row_name} ${visible(plot.rows[at[0]])} (${at[0] + 1}) → ${plot.column_name} ${visible(plot.columns[at[1]])} (${at[1] + 1}): ${number(panel.values[at[0]][at[1]])}`;
@@ -143,12 +148,41 @@ function squares(plot, panel, left, top, cell) {
   return group;
 }
 
-// Numbers in the place of symbols: each feature is a curve above its columns.
+// Numbers in the place of symbols: a few features are curves above their columns, many are a spectrogram or pixels.
 function trackOf(track, left, cell, height) {
   const group = shape("g");
-  track.slice(0, 6).forEach((feature, index) => {
+  if (track.length > CURVES) {
+    const each = height / track.length;
+    track.forEach((row, r) => row.forEach((value, c) => {
+      if (value > 0.02) group.append(shape("rect", { x: left + cell * c, y: r * each, width: cell, height: each, fill: "currentColor", "fill-opacity": value.toFixed(2) }));
+    }));
+    return group;
+  }
+  track.forEach((feature, index) => {
     const points = feature.map((value, c) => `${left + cell * (c + 0.5)},${height - (value ?? 0) * (height - 4)}`).join(" ");
     group.append(shape("polyline", { points, fill: "none", stroke: `var(--series-${(index % 6) + 1})`, "stroke-width": 1.5 }));
   });
   return group;
+}
+
+// The picture that was read, with the weights of one output symbol (or the mean of all) over its cells.
+function pictureOf(plot, panel) {
+  const height = plot.picture.length, width = plot.picture[0].length, side = 240;
+  const canvas = element("canvas", { width, height, role: "img", "aria-label": "the input, with the attention over it" });
+  const brush = canvas.getContext("2d"), pixels = brush.createImageData(width, height);
+  plot.picture.forEach((row, y) => row.forEach((value, x) => pixels.data.set([255 * value, 255 * value, 255 * value, 255], 4 * (y * width + x))));
+  brush.putImageData(pixels, 0, 0);
+  const rows = plot.grid_rows, columns = plot.columns.length / rows, over = element("div", { class: "over" });
+  over.style.gridTemplate = `repeat(${rows}, 1fr) / repeat(${columns}, 1fr)`;
+  const cells = plot.columns.map(() => element("i"));
+  over.append(...cells);
+  const title = element("figcaption", { class: "quiet" }, "");
+  const show = (row) => {
+    const values = row < 0 ? plot.columns.map((_, c) => panel().values.reduce((sum, each) => sum + (each[c] ?? 0), 0) / panel().values.length) : panel().values[row];
+    const most = Math.max(1e-9, ...values.map((value) => value ?? 0));
+    cells.forEach((cell, c) => cell.style.setProperty("--weight", ((values[c] ?? 0) / most).toFixed(3)));
+    title.textContent = row < 0 ? `${plot.row_name}: mean of all` : `${plot.row_name} ${visible(plot.rows[row])}`;
+  };
+  const frame = element("div", { class: "seen", style: `width:${side}px;aspect-ratio:${columns}/${rows}` }, canvas, over);
+  return { node: element("figure", { class: "picture" }, frame, title), show };
 }
