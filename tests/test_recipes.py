@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ import torch
 from weft.compare.rank import EXPLANATION
 from weft.core.errors import UserError
 from weft.core.pair import Pair
-from weft.recipes import field, lookup, makers, vanishing
+from weft.look.inspect import units
+from weft.recipes import alignment, field, heads, holds, ibm, lookup, makers, scaling, vanishing
 from weft.recipes.book import RECIPES
 from weft.recipes.makers import distinct, key
 from weft.recipes.run import OTHER_SETTINGS, find, run
@@ -29,9 +31,21 @@ NEEDS = {
     "pedestrians": "eth_ucy",
     "storms": "hurdat2",
     "sentiment": "classification",
+    "quotes": "lm_warpeace",
+    "indentation": "lm_linux",
+    "heads": "multi30k",
+    "alignment": "tatoeba_en_fr",
 }
 
 
+LOOKED_AT: list[tuple[ModuleType, str, int]] = [  # what recipes look at once their runs are trained
+    (units, "MOST_STATE_NUMBERS", 1_000_000),
+    (holds, "TRAINING", 500),
+    (holds, "JUDGED", 120),
+    (heads, "TABLE_ROWS", 8),
+    (alignment, "JUDGED", 8),
+    (alignment, "TRAINING", 1_000),
+]
 DRAWN = ("lookup", "copy")  # one that draws itself, one that is drawn by `compare`
 
 
@@ -159,6 +173,33 @@ def test_gradients_of_an_elman_network_fall_by_its_spectral_radius() -> None:
     assert rate == pytest.approx(radius, abs=0.005)
 
 
+def test_an_aligner_learns_which_words_belong_together_against_the_diagonal() -> None:
+    rng = random.Random(1)
+    source = [rng.sample("abcdefghijklmnop", rng.randint(5, 7)) for _ in range(300)]
+    pairs = [(each, [word.upper() for word in (each[1], each[0], *each[2:])]) for each in source]
+    each = list(ibm.aligned(pairs, pairs[:20]))
+    assert each == [frozenset({(1, 0), (0, 1), *((i, i) for i in range(2, len(a)))}) for a, _ in pairs[:20]]
+    assert ibm.learn(pairs).posteriors((["a", "new"], ["A", "NEW"])).shape == (2, 3)
+    assert ibm.agreement(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0)})) == (1, 2, 1)
+
+
+def test_probabilities_of_translations_are_those_of_one_round_by_hand() -> None:
+    learned = ibm.learn([(["a"], ["x"]), (["a"], ["y"]), (["b"], ["y"])], rounds=1)
+    given = dict(zip(learned.keys.tolist(), learned.shares.tolist(), strict=True))
+    two = len(learned.targets)
+    assert given[learned.sources["a"] * two + learned.targets["x"]] == pytest.approx(0.5)
+    assert given[learned.sources["b"] * two + learned.targets["y"]] == pytest.approx(1)
+    assert sum(given[learned.targets[word]] for word in "xy") == pytest.approx(1)  # the empty word
+
+
+def test_scores_that_are_not_scaled_leave_softmax_at_one_key_and_those_by_width_at_all() -> None:
+    starts = {name: scaling.learn(256, by(256), steps=0, seed=1).before for name, by in scaling.DIVISORS.items()}
+    assert starts["1"].largest > 0.8
+    assert starts["d"].entropy > 0.99
+    assert 0.5 < starts["√d"].entropy < 0.95
+    assert scaling.learn(16, 4.0, steps=300, seed=1).right > 0.9
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_variant_of_a_recipe_is_a_possible_model(name: str) -> None:
     for study in RECIPES[name].studies:
@@ -179,6 +220,8 @@ def test_a_recipe_runs_from_data_to_page(
         monkeypatch.setenv("WEFT_DATA", str(data))
     if name in DRAWN:
         request.getfixturevalue("rendered")
+    for module, limit, few in LOOKED_AT:
+        monkeypatch.setattr(module, limit, few)
     recipe = small(RECIPES[name])
     page = run(recipe, tmp_path / name, Options(steps=2, seeds=1)).read_text(encoding="utf-8")
     assert recipe.question in page

@@ -309,5 +309,8 @@ RECIPES: dict[str, Recipe] = {
         columns.sentiment(),
         inside.vanishing(),
         inside.field(),
+        inside.quotes(),
+        inside.indentation(),
+        inside.scaling(),
     )
 }

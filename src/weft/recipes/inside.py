@@ -19,6 +19,27 @@ def _vanishing(folder: Path, options: Options) -> list[str]:
     return vanishing.run(folder, options)
 
 
+PUBLIC = "They are not part of Weft: put them into the folder that the variable `WEFT_DATA` names."
+
+
+def _quotes(folder: Path, options: Options) -> list[str]:
+    from weft.recipes import tracking
+
+    return tracking.run(tracking.QUOTES, folder, options)
+
+
+def _indentation(folder: Path, options: Options) -> list[str]:
+    from weft.recipes import tracking
+
+    return tracking.run(tracking.INDENTATION, folder, options)
+
+
+def _scaling(folder: Path, options: Options) -> list[str]:
+    from weft.recipes import scaling
+
+    return scaling.run(folder, options)
+
+
 LEARNED_OF_GRADIENTS = (
     "Before training, the product of an LSTM's forget gates follows σ(b_f)ᵏ at every lag, for each of the three "
     "biases, and the gradient of an Elman network falls by its spectral radius at each step. What a cell can learn "
@@ -54,4 +75,55 @@ def field() -> Recipe:
         "625 with four heads). Heads that look at their neighbours hold k·n + 1: their field grows with depth only "
         "as that of a convolution does.",
         by_hand=_field,
+    )
+
+
+def quotes() -> Recipe:
+    return Recipe(
+        "quotes",
+        "Is there a single unit in a character language model that knows whether the text is inside a quotation?",
+        "The text is *War and Peace* in English (Project Gutenberg), in lm_warpeace/train.txt and dev.txt. "
+        f"{PUBLIC} A quotation is what stands between two quotation marks; an empty line ends one that was not closed.",
+        "Yes. After 2,200 updates (3 minutes on one core), one cell unit of 256 tells text inside quotations from text "
+        "outside with an AUC of 0.98 on text that did not choose it; the best unit of an untrained model reaches 0.59. "
+        "A probe that sees all units is no better (0.976): the model keeps this in one unit. The picture shows that "
+        "the unit leaves zero at the first quotation mark and returns to it at the last. "
+        "An earlier run with the cell `lstm` (whose forget bias starts at 0), a lower learning rate and longer windows "
+        "had 0.84 after about as many updates; which of the three matters was not measured. The place in the word "
+        "needs no learning, as the probe on an untrained model shows (0.94).",
+        by_hand=_quotes,
+    )
+
+
+def indentation() -> Recipe:
+    return Recipe(
+        "indentation",
+        "Is there a single unit in a character language model of C code that knows whether the line is indented?",
+        "The text is the folder kernel/ of the Linux source (GPL-2.0) in lm_linux/linux_kernel_dir.txt; its last "
+        f"200,000 characters train nothing. {PUBLIC} A line is indented if it begins with a tab or with two spaces or "
+        "more: a single space, as before the star of a comment, is no indentation.",
+        "Yes. After 2,800 updates, one cell unit of 256 tells indented lines from others with an AUC of 0.977 on code "
+        "that did not choose it (0.65 in an untrained model), and a probe on all units with 0.998. The same unit also "
+        "follows the depth: its correlation with the indentation is 0.69, and in the picture it is darker the deeper "
+        "a line is indented. Other units track comments (0.967) and strings (0.931). A probe on an untrained model "
+        "reaches 0.88 to 0.92 for all three, so a probe alone would prove little.",
+        by_hand=_indentation,
+    )
+
+
+def scaling() -> Recipe:
+    return Recipe(
+        "scaling",
+        "A Transformer divides q·k by √d. Why not by d, or by nothing? What can softmax say at the start, and what "
+        "does it learn?",
+        "The recipe makes a dictionary of 32 words, in which the answer to each word is another word; queries, keys "
+        "and values are learned, and begin with mean 0 and variance 1.",
+        "Without a divisor, the scores grow with √d, and softmax starts at one key: at width 256 its entropy is 5 % of "
+        "the possible one and the largest weight 0.93. What is not attended to gets no gradient, so words stay with "
+        "the entry where they began, and 71 % of the answers are right (99 % at width 16). Divided by √d, softmax "
+        "starts the same at every width (87 % of the entropy), all answers are learned, and the largest weight rises "
+        "to about 0.7. Divided by d, softmax starts at all keys alike; all answers are learned here too, but at width "
+        "256 the largest weight is still 0.07 after training: the answers are read off tiny differences between "
+        "mixtures of all values, and the attention says nothing about where they come from.",
+        by_hand=_scaling,
     )

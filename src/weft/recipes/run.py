@@ -39,7 +39,7 @@ def _run(recipe: Recipe, folder: Path, options: Options) -> Path:
     command = f"    weft recipe run {recipe.name}{options.flags}"
     lines = [_title(recipe), "", recipe.question, "", command, "", recipe.about, ""]
     if recipe.by_hand is not None and options.budget is not None:
-        what, todo = "this recipe trains no runs, so it has no budget", "leave --budget out, or give --steps"
+        what, todo = "this recipe has no budget: it counts updates", "leave --budget out, or give --steps"
         raise UserError(what, f"--budget {options.budget}", todo)
     _check_folder(recipe, folder)
     if recipe.by_hand is not None:
@@ -60,7 +60,7 @@ def _check_folder(recipe: Recipe, folder: Path) -> None:
     """Refuse a folder with files that this recipe did not write."""
     page = folder / PAGE
     is_other = page.is_file() and page.read_text(encoding="utf-8", errors="replace").split("\n")[0] != _title(recipe)
-    written = {"data", f"{recipe.name}.png", *(study.name for study in recipe.studies)}
+    written = {"data", "runs", f"{recipe.name}.png", *(study.name for study in recipe.studies)}
     refuse_other_files(folder, written if is_other else written | {PAGE})
 
 

@@ -60,7 +60,7 @@ def _image(line: Line, shape: Frames | Picture) -> SourcePicture:
 
 def _from_0_to_1(values: Array, axis: int | None = None) -> Array:
     low, span = values.min(axis=axis, keepdims=True), np.ptp(values, axis=axis, keepdims=True)
-    return np.round((values - low) / np.where(span > 0, span, 1), 2)
+    return np.asarray(np.round((values - low) / np.where(span > 0, span, 1), 2))
 
 
 def pooled(image: Array, rows: int, columns: int) -> Array:
