@@ -157,13 +157,20 @@ def _resident(pid: int) -> int:
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def on_core(core: int | None, command: Sequence[str]) -> list[str]:
+    """Return a command that runs on one core only, where that is asked for, so that clients do not slow a server."""
+    return [*command] if core is None else ["taskset", "-c", str(core), *command]
+
+
 @contextmanager
-def serving(runs: Sequence[str], log: Path, *flags: str, seconds: float = 300) -> Iterator[Server]:
+def serving(
+    runs: Sequence[str], log: Path, *flags: str, seconds: float = 300, core: int | None = None
+) -> Iterator[Server]:
     """Start `weft serve` on a free port, wait until it is ready, and end it with SIGTERM."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "weft", "serve", *runs, "--port", str(port), *flags]
+    command = on_core(core, [sys.executable, "-m", "weft", "serve", *runs, "--port", str(port), *flags])
     with log.open("wb") as stream:
         process = subprocess.Popen(command, stderr=stream, stdout=subprocess.DEVNULL)
     try:

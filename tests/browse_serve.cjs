@@ -52,9 +52,13 @@ async function use(page, seen) {
   await page.locator("summary").first().click();
   seen.alternatives = await page.locator(".alternatives").first().locator("tr").count();
   await page.selectOption("#kind", "greedy");
+  await answered(page, "2 inputs");
+  seen.greedy = await page.locator(".alternatives").count();
+  await page.selectOption("#kind", "beam");
+  await page.fill("#width", "99");
   await page.waitForSelector("#problem:not([hidden])");
   seen.problem = await page.locator("#problem").innerText();
-  await page.selectOption("#kind", "beam");
+  await page.fill("#width", "");
   await answered(page, "2 inputs");
   seen.curl = await page.locator("#curl").textContent();
   seen.python = await page.locator("#python").textContent();

@@ -35,7 +35,8 @@ def test_the_page_does_what_a_person_expects_of_it(tiny_run: Run, tmp_path: Path
     assert seen["looked"].startswith(f"{target[0]} looked at {source[int(weights[0].argmax())]} (")
     assert seen["focused"].startswith(f"{target[1]}: ")
     assert seen["alternatives"] == 3
-    assert "greedy search finds only one output" in seen["problem"]
+    assert seen["greedy"] == 0  # greedy search has one output
+    assert "search.width is at most 32 on this server" in seen["problem"]
     assert "To do: " in seen["problem"]
     assert seen["copied"] == seen["curl"]
     assert json.loads(seen["curl"].rpartition("-d '")[2][:-1])["inputs"] == ["abcd", "feed"]

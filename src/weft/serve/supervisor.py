@@ -33,8 +33,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class Supervisor:
     """Keeps a number of workers alive until it is told to stop."""
 
-    def __init__(self, order: Order, listening: socket.socket, workers: int, threads: int | None = None) -> None:
-        self._order, self._listening, self._threads = order, listening, threads
+    def __init__(self, order: Order, listening: socket.socket, workers: int) -> None:
+        self._order, self._listening = order, listening
         self._numbers = range(1, workers + 1)
         self._workers: dict[int, subprocess.Popen[str]] = {}
         self._started: dict[int, float] = {}
@@ -69,13 +69,12 @@ class Supervisor:
             "number": number,
             "early": number == 1 and number not in self._started,  # later ones would refuse what others can answer
         }
-        threads = {} if self._threads is None else {"OMP_NUM_THREADS": str(self._threads)}
         process = subprocess.Popen(
             [sys.executable, "-m", "weft.serve.worker"],
             stdin=subprocess.PIPE,
             text=True,
             pass_fds=[self._listening.fileno()],
-            env={**os.environ, **threads, MULTIPLE: folder},
+            env={**os.environ, MULTIPLE: folder},
             start_new_session=True,  # Ctrl-C reaches this process, which passes it on once
         )
         assert process.stdin is not None

@@ -47,8 +47,10 @@ function fill(panel, question, refused) {
     look();
   });
   save.addEventListener("click", () => report(asked()).then((page) => download("report.html", page, "text/html"), refused));
-  window.addEventListener("message", (event) => {
-    if (event.source === frame.contentWindow && event.data.height) frame.style.height = `${Math.ceil(event.data.height) + 8}px`;
-  });
+  const resize = (event) => {
+    if (!frame.isConnected) window.removeEventListener("message", resize); // newer outputs have replaced it
+    else if (event.source === frame.contentWindow && event.data.height) frame.style.height = `${Math.ceil(event.data.height) + 8}px`;
+  };
+  window.addEventListener("message", resize);
   look();
 }

@@ -64,22 +64,23 @@ function listSearches() {
 }
 
 function chooseKind() {
-  const { searches, search } = run();
+  const { searches, search, target } = run();
   const kind = byId("kind").value || (searches.includes(search.kind) ? search.kind : "");
   for (const label of document.querySelectorAll("[data-kinds]")) show(label, label.dataset.kinds === kind);
+  show(byId("nbest").parentElement, !(target === "text" && kind === "greedy")); // which finds only one output
 }
+
+const isGiven = (field) => byId(field).value !== "" && !byId(field).closest("[hidden]");
 
 function question() {
   const search = {};
   if (byId("kind").value) search.kind = byId("kind").value;
-  for (const field of NUMBERS) {
-    if (byId(field).value !== "" && !byId(field).closest("[hidden]")) search[field] = Number(byId(field).value);
-  }
+  for (const field of NUMBERS) if (isGiven(field)) search[field] = Number(byId(field).value);
   const asked = { inputs: fields.rows() };
   if (described.length > 1) asked.run = run().name;
-  if (byId("nbest").value > 1) asked.nbest = Number(byId("nbest").value);
+  if (isGiven("nbest") && byId("nbest").value > 1) asked.nbest = Number(byId("nbest").value);
   if (Object.keys(search).length) asked.search = search;
-  if (byId("prefix").value) asked.prefix = byId("prefix").value;
+  if (isGiven("prefix")) asked.prefix = byId("prefix").value;
   if (byId("attention").checked && run().target === "text" && asked.inputs.length <= ALIGNED) asked.alignment = true;
   return asked;
 }
