@@ -11,6 +11,7 @@ from typing import Any
 
 log = logging.getLogger("weft.serve")
 LONGEST = 2000  # characters of a text
+ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 def to_stderr(process: int | None = None) -> None:
@@ -25,6 +26,11 @@ def to_stderr(process: int | None = None) -> None:
         other.handlers[:] = []
         other.propagate = False
         other.addHandler(logging.NullHandler())
+
+
+def write(entry: Mapping[str, Any]) -> None:
+    """Write the line of a request; where in the code it is written from is not looked up."""
+    log.handle(log.makeRecord(log.name, logging.INFO, "", 0, entry, (), None))
 
 
 class _Line(logging.Formatter):
@@ -45,7 +51,7 @@ class _Line(logging.Formatter):
             entry["message"] = record.getMessage()
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False, default=str)
+        return ENCODER.encode(entry)
 
 
 def shortened(texts: list[str]) -> list[str]:

@@ -84,14 +84,14 @@ async def _all(ticket: Ticket) -> list[Answer]:
 
 async def while_there(request: Request, work: Coroutine[Any, Any, Result], seconds: float) -> Result:
     """Return what the work returns; Problem if the client goes away before, or if it takes too long."""
-    working, gone = asyncio.create_task(work), asyncio.create_task(_is_gone(request))
+    gone = asyncio.create_task(_is_gone(request))
     try:
-        await asyncio.wait({working, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise Problem(499, "the client went away") if gone.done() else timed_out(seconds)
+        async with asyncio.timeout(seconds) as limit:
+            gone.add_done_callback(lambda task: None if task.cancelled() else limit.reschedule(0))
+            return await work
+    except TimeoutError:
+        raise (Problem(499, "the client went away") if gone.done() else timed_out(seconds)) from None
     finally:
-        working.cancel()
         gone.cancel()
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from weft.look.inspect import page as inspection
 from weft.serve.errors import Problem
@@ -53,13 +51,7 @@ PAGES = {"/": "index.html", "/docs": "docs.html", "/favicon.ico": "icon.svg"}
 
 def application(service: Service, host: str) -> ASGIApp:
     """Return the application of a service that listens on this host."""
-    routes = [_route(method, path, handler, service) for method, path, handler in ROUTES]
-    handlers: dict[int | type[Exception], Callable[[Request, Exception], Response]] = {
-        Problem: _problem,
-        HTTPException: _unknown,
-    }
-    app: ASGIApp = Starlette(routes=[*routes, *_pages()], exception_handlers=handlers)
-    app = Guard(app, service, host)
+    app: ASGIApp = Guard(_Router(service), service, host)
     if service.settings.cors:
         app = CORSMiddleware(
             app, allow_origins=service.settings.cors, allow_methods=["GET", "POST"],
@@ -68,15 +60,43 @@ def application(service: Service, host: str) -> ASGIApp:
     return app
 
 
-def _route(method: str, path: str, handler: Handler, service: Service) -> Route:
-    async def endpoint(request: Request) -> Response:
-        entry_of(request)["route"] = path
-        return await handler(request, service)
+class _Router:
+    """Passes each request to the handler of its path and method."""
 
-    return Route(path, endpoint, methods=[method])
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._handlers: dict[str, dict[str, Handler]] = {}
+        for method, path, handler in (*ROUTES, *_pages()):
+            self._handlers.setdefault(path, {})[method] = handler
+        self._patterns = {path: _pattern(path) for path in self._handlers if "{" in path}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        route, scope["path_params"] = self._route(scope["path"])
+        entry_of(request)["route"] = route
+        handlers = self._handlers[route]
+        handler = handlers.get("GET" if request.method == "HEAD" else request.method)
+        if handler is None:
+            what, todo = f"this route has no method {request.method}", "see /docs for the methods of each route"
+            raise Problem(405, what, "the request", todo, {"allow": ", ".join(handlers)})
+        response = await handler(request, self._service)
+        await response(scope, receive, send)
+
+    def _route(self, path: str) -> tuple[str, dict[str, str]]:
+        """Return the route of a path, and the names that the path holds; Problem 404 if there is none."""
+        if path in self._handlers and path not in self._patterns:
+            return path, {}
+        for route, pattern in self._patterns.items():
+            if match := pattern.fullmatch(path):
+                return route, match.groupdict()
+        raise Problem(404, "there is nothing at this path", "the path", "see /docs for every route")
 
 
-def _pages() -> list[Route]:
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
+
+
+def _pages() -> list[tuple[str, str, Handler]]:
     """Return routes for the files of the page; only these files exist, so no name can lead elsewhere."""
     content = {
         file.name: file.read_bytes() for file in files("weft.serve").joinpath("page").iterdir() if file.is_file()
@@ -84,32 +104,14 @@ def _pages() -> list[Route]:
     drawn = f'"use strict";\n(() => {{\n{inspection.script()}\n}})();\n'
     content |= {"views.css": inspection.style().encode(), "views.js": drawn.encode()}
     names = {**PAGES, **{f"/page/{name}": name for name in content}}
-    return [_page(path, name, content[name]) for path, name in names.items()]
+    return [("GET", path, _page(name, content[name])) for path, name in names.items()]
 
 
-def _page(path: str, name: str, content: bytes) -> Route:
+def _page(name: str, content: bytes) -> Handler:
     kind = TYPES.get(name.rpartition(".")[2], "")
     headers = {"content-type": f"{kind}; charset=utf-8", "cache-control": "no-cache", **FRAMED.get(name, {})}
 
-    async def endpoint(request: Request) -> Response:
-        entry_of(request)["route"] = path
+    async def handler(request: Request, service: Service) -> Response:
         return Response(content, headers=headers)
 
-    return Route(path, endpoint, methods=["GET"])
-
-
-def _problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return error.response()
-
-
-def _unknown(request: Request, error: Exception) -> Response:
-    """Answer for what no route does."""
-    assert isinstance(error, HTTPException)
-    if error.status_code == 405:
-        headers = dict(error.headers or {})
-        todo = "see /docs for the methods of each route"
-        return Problem(405, f"this route has no method {request.method}", "the request", todo, headers).response()
-    return Problem(
-        error.status_code, "there is nothing at this path", "the path", "see /docs for every route"
-    ).response()
+    return handler

@@ -28,6 +28,7 @@ from weft.serve.served import Served
 from weft.serve.settings import Serve
 
 log = logging.getLogger("weft.serve")
+LONGEST_SHARE = 0.25  # of the time of a batch that the next one waits for further requests at most
 LONGEST_WAIT = 60  # seconds that a client is told to wait at most
 Result = TypeVar("Result")
 
@@ -93,17 +94,13 @@ class Batcher:
 
     def __init__(self, settings: Serve, metrics: Metrics) -> None:
         self._settings, self._metrics = settings, metrics
-        self._tickets: deque[Ticket] = deque()
+        self._tickets: deque[Ticket] = deque()  # of which inputs wait
+        self.waiting = 0  # inputs, of those that were abandoned since the last batch, too
         self._woken = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "weft-compute")
-        self._several = False  # whether the last batch had several requests
+        self._together, self._seconds = 1, 0.0  # requests of the last batch, whose clients may ask again; its time
         self._speed = 0.0  # inputs a second, of late
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def waiting(self) -> int:
-        """How many inputs wait."""
-        return sum(ticket.left for ticket in self._tickets)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._work())
@@ -128,30 +125,44 @@ class Batcher:
 
     def submit(self, ticket: Ticket) -> None:
         """Let a ticket wait for its turn; Problem if too much waits already."""
-        waiting, limits = self.waiting, self._settings.limits
-        if waiting and waiting + len(ticket.pairs) > max(limits.queue, limits.items):
+        limits = self._settings.limits
+        if self.waiting and self.waiting + len(ticket.pairs) > max(limits.queue, limits.items):
             raise busy("too many inputs are waiting", self.seconds_to_wait)
         self._tickets.append(ticket)
-        self._metrics.waiting.set(self.waiting)
+        self._count(self.waiting + len(ticket.pairs))
         self._woken.set()
+
+    def _count(self, waiting: int) -> None:
+        self.waiting = waiting
+        self._metrics.waiting.set(waiting)
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await self._woken.wait()
-            if self._several and self.waiting < self._settings.batch.lines:
-                await asyncio.sleep(self._settings.batch.wait_milliseconds / 1000)
-            slices = self._take()
+            await self._gather()
+            slices, started = self._take(), time.perf_counter()
             if not slices:
-                self._woken.clear()
-                continue
-            self._several, started = len(slices) > 1, time.perf_counter()
+                continue  # the clients went away
             results = await loop.run_in_executor(self._thread, self._compute, slices)
-            self._note_speed(sum(len(piece.pairs) for piece in slices), time.perf_counter() - started)
+            self._together, self._seconds = len(slices), time.perf_counter() - started
+            self._note_speed(sum(len(piece.pairs) for piece in slices), self._seconds)
             for piece, result in zip(slices, results):
                 if isinstance(result, Exception):
                     piece.ticket.abandoned = True
                 piece.ticket.arrived.put_nowait(result)
+
+    async def _gather(self) -> None:
+        """Wait for a request, and then for as many as the last batch had, as long as they keep coming."""
+        while not self.waiting:
+            self._woken.clear()
+            await self._woken.wait()
+        loop, batch = asyncio.get_running_loop(), self._settings.batch
+        until = loop.time() + LONGEST_SHARE * self._seconds
+        while len(self._tickets) < self._together and self.waiting < batch.lines and loop.time() < until:
+            before = len(self._tickets)
+            await asyncio.sleep(batch.wait_milliseconds / 1000)
+            if len(self._tickets) == before:
+                return
 
     def _note_speed(self, inputs: int, seconds: float) -> None:
         speed = inputs / max(seconds, 1e-6)
@@ -159,19 +170,18 @@ class Batcher:
 
     def _take(self) -> list[Slice]:
         """Take the next batch: of the oldest ticket and those that can be computed with it, a share of each in turn."""
-        self._tickets = deque(ticket for ticket in self._tickets if ticket.left)
-        self._metrics.waiting.set(self.waiting)
-        if not self._tickets:
-            return []
-        together = [ticket for ticket in self._tickets if ticket.key == self._tickets[0].key]
+        tickets = [ticket for ticket in self._tickets if ticket.left]
+        key = tickets[0].key if tickets else None
+        together = [ticket for ticket in tickets if ticket.key == key]
         taken = _shares(together, self._settings.batch.lines, self._settings.batch.cost)
         slices = []
         for ticket, count in zip(together, taken):
             if count:
                 slices.append(Slice(ticket, ticket.taken, ticket.pairs[ticket.taken : ticket.taken + count]))
                 ticket.taken += count
-        others = [ticket for ticket in self._tickets if ticket.key != together[0].key]
-        self._tickets = deque([*others, *together])  # another search has its turn next
+        others = [ticket for ticket in tickets if ticket.key != key]
+        self._tickets = deque(ticket for ticket in (*others, *together) if ticket.left)  # another search is next
+        self._count(sum(ticket.left for ticket in self._tickets))
         return slices
 
     def _compute(self, slices: Sequence[Slice]) -> list[Sequence[Answer] | Exception]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, NoReturn
 
 from pydantic import AfterValidator
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from weft.serve.errors import Problem, too_large
 from weft.serve.settings import Limits
@@ -52,23 +52,24 @@ async def chunks(request: Request, limits: Limits) -> AsyncIterator[bytes]:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > 15 or int(declared) > limits.body):
         raise _large(limits)
-    size, stream = 0, request.stream()
+    size = 0
     until = asyncio.get_running_loop().time() + limits.body_seconds
     while True:
         try:
             async with asyncio.timeout_at(until):
-                chunk = await anext(stream, None)
+                message = await request.receive()
         except TimeoutError:
             what = f"the body did not arrive within {limits.body_seconds:g} s"
             raise Problem(408, what, "the body", "send it faster, or in parts", {"connection": "close"}) from None
-        except ClientDisconnect:
-            raise Problem(400, "the client went away", "the body", "send it whole") from None
-        if chunk is None:
-            return
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "the client went away", "the body", "send it whole")
+        chunk = message.get("body", b"")
         size += len(chunk)
         if size > limits.body:
             raise _large(limits)
         yield chunk
+        if not message.get("more_body"):
+            return
 
 
 def _large(limits: Limits) -> Problem:

@@ -1,4 +1,7 @@
-"""Connections that do not wait for ever: a request line and headers have to arrive in time, and whole."""
+"""Connections that do not wait for ever: a request line and headers have to arrive in time, and whole.
+
+The head and the body of a response are sent together, which halves what the operating system does for each.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,31 @@ def connection_class(limits: Limits) -> type[asyncio.Protocol]:
     return type("LimitedConnection", (Connection,), {"limits": limits})
 
 
+class _Together:
+    """A transport that sends what is written in one turn of the event loop at once."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._pieces: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._pieces:
+            self._loop.call_soon(self._send)
+        self._pieces.append(data)
+
+    def _send(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        if pieces:
+            self._transport.write(b"".join(pieces))
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+
 class Connection(H11Protocol):
     """A connection; `limits` says how long a client may take to send the head of a request."""
 
@@ -27,7 +55,7 @@ class Connection(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(_Together(transport, self.loop))  # type: ignore[arg-type]
         if len(self.connections) > self.limits.connections:
             transport.abort()
             return

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from weft.serve import access
 from weft.serve.access import log
 from weft.serve.errors import REASONS, Problem, busy, unavailable
 from weft.serve.service import Service
@@ -125,7 +126,7 @@ class _Passage:
         metrics.seconds.labels(route).observe(seconds)
         if status >= 400:
             metrics.failures.labels("gone" if status == 499 else REASONS.get(status, str(status))).inc()
-        log.info({**self._entry, "status": status, "milliseconds": round(1000 * seconds, 1)})
+        access.write({**self._entry, "status": status, "milliseconds": round(1000 * seconds, 1)})
 
 
 def entry_of(request: Request) -> dict[str, object]:

@@ -14,7 +14,7 @@ from weft.api import Run, load
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.cells import InputChecks
-from weft.data.sides.side import cost_of
+from weft.data.sides.side import measure_of
 from weft.predict import engines
 from weft.predict.engines import Detail, Translator
 from weft.predict.predictions import Prediction
@@ -23,6 +23,7 @@ from weft.serve.errors import Problem, invalid, of_user_error
 from weft.serve.fields import fields_of
 from weft.serve.settings import Serve
 
+IN_ORDER = json.JSONEncoder(sort_keys=True)
 PLANS = 256  # that are kept, so that the same settings are not checked for every request
 SEARCHES = ("beam", "greedy", "sample")
 CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
@@ -40,6 +41,9 @@ class Served:
             what = "a run trained with --task retrieve cannot be served, because the server has no documents to search"
             raise UserError(what, str(path), "use `weft predict RUN --among FILE`")
         self.predictor = self.run.predictor
+        sides = self.predictor.sides
+        self._source_cost = measure_of(sides.target if sides.alone else sides.source)
+        self._context_cost = None if sides.context is None else measure_of(sides.context)
         self.fields = fields_of(self.run)
         self._checks = InputChecks(self.predictor.sides.kinds, self.run.spec.data.longest)
         self.languages = languages_of(name, settings.languages.get(name), self.run)
@@ -58,7 +62,7 @@ class Served:
 
     def plan(self, search: Mapping[str, Any], nbest: int = 1, prefix: str = "") -> SearchPlan:
         """Plan a search as a client asks for it; Problem if a limit or the run does not allow it."""
-        return self._checked(json.dumps(dict(search), sort_keys=True), nbest, prefix)
+        return self._checked(IN_ORDER.encode(dict(search)), nbest, prefix)
 
     def _checked_plan(self, search: str, nbest: int, prefix: str) -> SearchPlan:
         changes, limits = json.loads(search), self.settings.limits
@@ -101,9 +105,8 @@ class Served:
 
     def cost(self, pair: Pair) -> int:
         """Return how much room an input takes in a batch."""
-        sides = self.predictor.sides
-        context = 0 if sides.context is None else cost_of(sides.context, pair.context)
-        return context + (cost_of(sides.target if sides.alone else sides.source, pair.source) if pair.source else 0)
+        context = 0 if self._context_cost is None else self._context_cost(pair.context)
+        return context + (self._source_cost(pair.source) if pair.source else 0)
 
     def predict(
         self, pairs: Sequence[Pair], plan: SearchPlan, lines: Sequence[int], detail: Detail

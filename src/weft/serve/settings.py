@@ -49,12 +49,12 @@ class Limits(Part):
 
 
 class Batch(Part):
-    lines: Annotated[int, Field(ge=1, le=100_000)] = 256
+    lines: Annotated[int, Field(ge=1, le=100_000)] = 128
     """The maximum number of inputs in a batch."""
     cost: Count = 32_768
     """The maximum number of characters, steps or frames of all inputs in a batch, unless a single input has more."""
-    wait_milliseconds: Annotated[float, Field(ge=0, le=10_000)] = 5.0
-    """How long a batch waits for further requests while several clients are active."""
+    wait_milliseconds: Annotated[float, Field(ge=0, le=10_000)] = 2.0
+    """How long a batch waits for each further request if the batch before it had more requests."""
 
 
 class Serve(Part):

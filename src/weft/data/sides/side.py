@@ -6,7 +6,7 @@ A side is one column's kind and what was learned about it. It is saved as source
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -82,9 +82,9 @@ class Measures(Protocol):
         ...
 
 
-def cost_of(side: Side, cell: str) -> int:
-    """Return how much room a cell takes in a batch: its steps or frames; of text and all else, its characters."""
-    return side.cost(cell) if isinstance(side, Measures) else len(cell)
+def measure_of(side: Side) -> Callable[[str], int]:
+    """Return what says how much room a cell takes in a batch: its steps or frames; of all else, its characters."""
+    return side.cost if isinstance(side, Measures) else len
 
 
 class Collector(Protocol):

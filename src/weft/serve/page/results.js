@@ -6,8 +6,9 @@ import { addValue } from "./values.js";
 const LONG = 300; // characters of an input that are shown
 
 const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+const hasScore = (output) => output.score != null && (output.value === undefined || output.score !== 0); // numbers may have none
 const rankOf = (output) =>
-  output.probability != null ? percent(output.probability) : output.score == null ? "" : output.score.toFixed(3);
+  output.probability != null ? percent(output.probability) : hasScore(output) ? output.score.toFixed(3) : "";
 
 // An input as one line: of a file its name, of several parts all but the source, which may be long.
 export function inputText(input) {

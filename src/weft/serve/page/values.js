@@ -29,10 +29,9 @@ function scale(values, from, to) {
 }
 
 function drawSeries(svg, steps) {
-  const numbers = steps.flat().filter(Number.isFinite);
   const x = scale([0, Math.max(1, steps.length - 1)], 8, WIDTH - 8);
-  const y = scale(numbers, HEIGHT - 8, 8);
   steps[0].forEach((_, feature) => {
+    const y = scale(steps.map((step) => step[feature]).filter(Number.isFinite), HEIGHT - 8, 8); // each fills the height
     const points = steps.map((step, time) => [x(time), y(step[feature])]).filter((point) => point.every(Number.isFinite));
     shape(svg, "polyline", { points: points.map((point) => point.join(",")).join(" "), class: `series series-${feature % 4}` });
     for (const [left, top] of points) shape(svg, "circle", { cx: left, cy: top, r: 2.5, class: `dot series-${feature % 4}` });
