@@ -76,12 +76,15 @@ def cased_in_step(shortest: int, longest: int) -> Draw:
     return draw
 
 
-def spaced(shortest: int, longest: int) -> Draw:
-    """Draw a sentence; the target is the same without its spaces."""
+def spaced(shortest: int, longest: int, blank: str = "", doubled: float = 0.0) -> Draw:
+    """Draw a sentence; the target has `blank` in place of each space. `doubled`: how many letters are written twice."""
 
     def draw(rng: random.Random) -> Pair:
         text = sentence(rng, shortest, longest)
-        return Pair(text, text.replace(" ", ""))
+        if doubled:
+            twice = (c * 2 if c != " " and rng.random() < doubled else c for c in text)
+            text = "".join(twice)[:longest].strip()
+        return Pair(text, text.replace(" ", blank))
 
     return draw
 
