@@ -20,10 +20,11 @@ from weft.api import Run, train
 from weft.core.kinds import Batch, Column
 from weft.core.pair import START, Pair
 from weft.core.shapes import Nothing, Symbols
+from weft.data.batches import too_long
 from weft.data.corpus import write_corpus
 from weft.data.files import File
 from weft.data.pieces import PIECE, pieces
-from weft.data.running import RunningText
+from weft.data.running import RandomOrder, RunningText, Streams
 from weft.data.sides.nothing import NoColumn
 from weft.data.text.tokens import learn
 from weft.learn.running import BEFORE, LONG, running_scores
@@ -106,6 +107,30 @@ def test_carried_windows_go_on_where_those_before_ended(tmp_path: Path) -> None:
     for before, after in pairwise(batches):
         assert torch.equal(after.given.values[:, 0], before.wanted.values[:, -1])
         assert torch.equal(after.given.values[:, 1:], after.wanted.values[:, :-1])
+
+
+def test_many_windows_are_put_into_random_order_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = RandomOrder(100, np.random.default_rng(1))
+    assert whole[0:100].tolist() == np.random.default_rng(1).permutation(100).tolist()
+    monkeypatch.setattr("weft.data.running.TOGETHER", 16)
+    grouped = RandomOrder(100, np.random.default_rng(1))
+    order = np.concatenate([grouped[first : first + 7] for first in range(0, 100, 7)])
+    assert sorted(order.tolist()) == list(range(100))
+    assert order.tolist() != sorted(order.tolist())
+    assert np.array_equal(grouped[20:30], order[20:30])
+    for first in range(0, 100, 16):
+        assert len(set(order[first : first + 16] // 16)) == 1
+
+
+def test_the_plan_of_a_text_of_billions_of_symbols_takes_no_memory() -> None:
+    length = 10**8
+    plan = Streams(length * np.arange(32), length, 64)
+    assert len(plan) == 10**8 // 64
+    assert plan[1][1].tolist() == [length + 64, length + 128, 1]
+    assert plan[len(plan) - 1][0].tolist() == [length - 64, length, 1]
+    lengths = np.broadcast_to(np.int32(64), 10**7)
+    assert too_long(np.broadcast_to(np.int32(0), 10**7), lengths, 63) == 10**7
+    assert too_long(np.broadcast_to(np.int32(0), 10**7), lengths, 64) == 0
 
 
 # models ------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 POOL = 1 << 18  # rows sorted together
+BLOCK = 1 << 18  # rows looked at together
 MOST_REPEATS = 10  # of a row in an epoch, where tags are evened out
 WHICH_REFERENCE = 1  # tells the draws of references from the shuffling
 Lengths = npt.NDArray[np.int32]
@@ -124,7 +125,8 @@ def plan(
 
 def too_long(source: Lengths, target: Lengths, batch_tokens: int) -> int:
     """How many rows do not fit into a batch even alone."""
-    return int((np.maximum(source, target) > batch_tokens).sum())
+    blocks = (slice(first, first + BLOCK) for first in range(0, len(target), BLOCK))
+    return sum(int((np.maximum(source[some], target[some]) > batch_tokens).sum()) for some in blocks)
 
 
 def by_length(source: Lengths, target: Lengths, batch_tokens: int) -> Iterator[npt.NDArray[np.int64]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,27 +23,90 @@ if TYPE_CHECKING:
     from weft.core.kinds import Batch
 
 FEWEST_WINDOWS = 4  # of a stream, where the text has so many
+TOGETHER = 1 << 20  # windows that are put into random order together
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class WindowPlan:
-    """The windows of an epoch: where those of each batch begin and end, and whether they go on from those before."""
+class WindowPlan(Protocol):
+    """The windows of an epoch, batch by batch. Nothing is kept for each window: a long text has many."""
 
-    begins: Ints  # (steps, B)
-    ends: Ints  # (steps, B)
-    carried: bool
-
-    def __len__(self) -> int:
-        return len(self.begins)
+    def __len__(self) -> int: ...
 
     def __getitem__(self, number: int) -> Ints:
         """Return the windows of a batch, a row (begin, end, goes on) for each."""
-        begins, ends = self.begins[number], self.ends[number]
-        goes_on = np.full_like(begins, self.carried and number > 0)
-        rows: Ints = np.stack([begins, ends, goes_on], axis=1)
-        real: Ints = rows[ends > begins]  # the last batch may not be full
-        return real
+        ...
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Equally long parts of the text that are read side by side; each window goes on from the one before."""
+
+    firsts: Ints  # (B,) where each stream begins
+    length: int
+    window: int
+
+    def __len__(self) -> int:
+        return -(-self.length // self.window)
+
+    def __getitem__(self, number: int) -> Ints:
+        place = range(0, self.length, self.window)[number]
+        begins = self.firsts + place
+        return _windows(begins, begins + min(self.window, self.length - place), goes_on=place > 0)
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """Windows in random order, none of which goes on from another."""
+
+    order: RandomOrder
+    offset: int  # where the first window begins
+    tokens: int  # of the text
+    window: int
+    rows: int  # of a batch
+
+    def __len__(self) -> int:
+        return -(-len(self.order) // self.rows)
+
+    def __getitem__(self, number: int) -> Ints:
+        first = range(0, len(self.order), self.rows)[number]
+        begins = self.offset + self.window * self.order[first : first + self.rows]
+        return _windows(begins, np.minimum(begins + self.window, self.tokens), goes_on=False)
+
+
+class RandomOrder:
+    """The numbers below `count` in random order; beyond TOGETHER, so many neighbours in random order at a time."""
+
+    def __init__(self, count: int, random: np.random.Generator) -> None:
+        self._count, self._groups = count, np.zeros(1, dtype=np.int64)
+        self._known: tuple[int, Ints] = -1, np.zeros(0, dtype=np.int64)
+        if count <= TOGETHER:
+            self._known = 0, random.permutation(count)
+        else:
+            whole = count // TOGETHER  # the last group, which is not full, comes last
+            self._groups = np.append(random.permutation(whole), range(whole, -(-count // TOGETHER)))
+            self._seed = int(random.integers(2**63))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, places: slice) -> Ints:
+        wanted = np.arange(*places.indices(self._count))
+        parts = [self._group(int(n))[wanted[wanted // TOGETHER == n] % TOGETHER] for n in np.unique(wanted // TOGETHER)]
+        return np.concatenate(parts)
+
+    def _group(self, number: int) -> Ints:
+        """Return the numbers of a group in their order; that of one group is remembered."""
+        if self._known[0] != number:
+            group = int(self._groups[number])
+            size = min(TOGETHER, self._count - group * TOGETHER)
+            random = np.random.default_rng((self._seed, group))
+            self._known = number, group * TOGETHER + random.permutation(size)
+        return self._known[1]
+
+
+def _windows(begins: Ints, ends: Ints, goes_on: bool) -> Ints:
+    rows: Ints = np.stack([begins, ends, np.full_like(begins, goes_on)], axis=1)
+    return rows
 
 
 class RunningText(Corpus):
@@ -63,7 +126,11 @@ class RunningText(Corpus):
 
     @property
     def target_lengths(self) -> npt.NDArray[np.int32]:
-        return np.full(len(self), self._window, dtype=np.int32)
+        return np.broadcast_to(np.int32(self._window), len(self))  # which takes no memory
+
+    @property
+    def source_lengths(self) -> npt.NDArray[np.int32]:
+        return np.broadcast_to(np.int32(0), len(self))
 
     def epoch(
         self,
@@ -75,7 +142,7 @@ class RunningText(Corpus):
         factor: int = 1,
         repeat_power: float = 1.0,
         tag_temperature: float = 1.0,
-    ) -> Any:
+    ) -> Any:  # a WindowPlan
         """Return the windows of one epoch, a pure function of seed and epoch."""
         random = np.random.default_rng((seed, number))
         rows = max(1, min(batch_tokens // self._window, len(self)))
@@ -84,20 +151,17 @@ class RunningText(Corpus):
             return self._streams(rows, int(random.integers(self._window)))
         return self._shuffled(rows, random)
 
-    def _streams(self, rows: int, offset: int) -> WindowPlan:
+    def _streams(self, rows: int, offset: int) -> Streams:
         """Cut the text into equally long streams, which are read side by side."""
         offset = offset if self.tokens > FEWEST_WINDOWS * self._window else 0
         length = (self.tokens - offset) // rows
-        firsts = offset + length * np.arange(rows)
-        begins = np.arange(0, length, self._window)[:, None] + firsts
-        return WindowPlan(begins, np.minimum(begins + self._window, firsts + length), carried=True)
+        return Streams(offset + length * np.arange(rows), length, self._window)
 
-    def _shuffled(self, rows: int, random: np.random.Generator) -> WindowPlan:
+    def _shuffled(self, rows: int, random: np.random.Generator) -> Shuffled:
         """Cut the text into windows from a random place on, and put them into random order."""
         offset = int(random.integers(self._window)) if len(self) > FEWEST_WINDOWS else 0
-        begins = random.permutation(np.arange(offset, self.tokens, self._window))
-        begins = np.pad(begins, (0, -len(begins) % rows), constant_values=self.tokens).reshape(-1, rows)
-        return WindowPlan(begins, np.minimum(begins + self._window, self.tokens), carried=False)
+        order = RandomOrder(-(-(self.tokens - offset) // self._window), random)
+        return Shuffled(order, offset, self.tokens, self._window, rows)
 
     def batch(self, rows: Any, augment: Any = None) -> Batch:
         from weft.core.kinds import Batch, Column
