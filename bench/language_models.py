@@ -33,7 +33,10 @@ from weft.settings import compose
 Step = Callable[[Tensor], None]  # from ids (B, W + 1)
 ALONE = {"task": "language-model", "objective.smoothing": 0.0, "train.dropout": 0.0}
 GPT = {"layers": 4, "heads": 4, "width": 128, "window": 64, "rows": 12}
-LSTM = {"width": 256, "embed": 128, "window": 64, "rows": 32}
+LSTMS = [  # as wide as its embeddings; and as the autopilot chooses it for characters
+    {"width": 256, "embed": 256, "window": 64, "rows": 32},
+    {"width": 256, "embed": 128, "window": 64, "rows": 32},
+]
 SPECIAL = 4  # ids of Weft before those of characters
 
 
@@ -82,17 +85,18 @@ def nanogpt_step(folder: Path, symbols: int) -> tuple[Step, int]:
     return step, sum(p.numel() for p in model.parameters())
 
 
-def plain_lstm_step(symbols: int) -> tuple[Step, int]:
-    """Return a step of torch.nn.LSTM in a plain loop, with a carried state."""
+def plain_lstm_step(symbols: int, width: int, embed: int) -> tuple[Step, int]:
+    """Return a step of torch.nn.LSTM in a plain loop; as in Weft, a narrower output matrix is behind a projection."""
     torch.manual_seed(1)
-    table, lstm = nn.Embedding(symbols, LSTM["embed"]), nn.LSTM(LSTM["embed"], LSTM["width"], batch_first=True)
-    head = nn.Linear(LSTM["width"], symbols)
-    parameters = [*table.parameters(), *lstm.parameters(), *head.parameters()]
+    table, lstm = nn.Embedding(symbols, embed), nn.LSTM(embed, width, batch_first=True)
+    project = nn.Linear(width, embed) if width != embed else nn.Identity()
+    head = nn.Linear(embed, symbols)
+    parameters = [p for part in (table, lstm, project, head) for p in part.parameters()]
     optimiser = torch.optim.AdamW(parameters, 1e-3, fused=True)
 
     def step(ids: Tensor) -> None:
         out, _ = lstm(table(ids[:, :-1]))
-        loss = nn.functional.cross_entropy(head(out).flatten(0, 1), ids[:, 1:].flatten())
+        loss = nn.functional.cross_entropy(head(project(out)).flatten(0, 1), ids[:, 1:].flatten())
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -102,13 +106,14 @@ def plain_lstm_step(symbols: int) -> tuple[Step, int]:
 
 
 def tokens_per_second(step: Step, ids: Tensor, rows: int, window: int, steps: int, seed: int) -> float:
-    """Return the speed over so many steps on random windows of the text."""
+    """Return the speed over so many steps on random windows of the text; with one thread, by its CPU time."""
     random = torch.Generator().manual_seed(seed)
-    begin = time.perf_counter()
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    begin = clock()
     for _ in range(steps):
         places = torch.randint(len(ids) - window - 1, (rows,), generator=random)
         step(torch.stack([ids[place : place + window + 1] for place in places.tolist()]))
-    return steps * rows * window / (time.perf_counter() - begin)
+    return steps * rows * window / (clock() - begin)
 
 
 def in_turns(title: str, ours: Step, theirs: Step, ids: Tensor, shape: dict[str, int], rounds: int, steps: int) -> None:
@@ -133,10 +138,12 @@ def main() -> None:
     letters, ids = np.unique(np.array(list(text)), return_inverse=True)
     tensor, symbols = torch.from_numpy(ids.astype(np.int64)), len(letters)
     cells = {"decoder.kind": "recurrent", "decoder.attention.score": "none", "decoder.cell": "lstm"}
-    ours = weft_step({**cells, "decoder.width": LSTM["width"], "embed.width": LSTM["embed"]}, symbols)
-    theirs = plain_lstm_step(symbols)
-    print(f"LSTM: {ours[1]:,} and {theirs[1]:,} parameters, {torch.get_num_threads()} threads")
-    in_turns("LSTM", ours[0], theirs[0], tensor, LSTM, options.rounds, options.steps)
+    for shape in LSTMS:
+        ours = weft_step({**cells, "decoder.width": shape["width"], "embed.width": shape["embed"]}, symbols)
+        theirs = plain_lstm_step(symbols, shape["width"], shape["embed"])
+        title = f"LSTM {shape['width']}, embeddings {shape['embed']}"
+        print(f"{title}: {ours[1]:,} and {theirs[1]:,} parameters, {torch.get_num_threads()} threads")
+        in_turns(title, ours[0], theirs[0], tensor, shape, options.rounds, options.steps)
     if options.nanogpt is not None:
         part = {f"decoder.{name}": GPT[name] for name in ("layers", "heads", "width")}
         more = {"decoder.kind": "transformer", "decoder.inner": 4 * GPT["width"], "embed.width": GPT["width"]}

@@ -46,7 +46,8 @@ class Backward:
             total += loss.detach()
         if not states.requires_grad:  # nothing below the head learns
             return total
-        of_states = torch.cat([end.grad for end in ends if end.grad is not None])
+        grads = [end.grad for end in ends if end.grad is not None]
+        of_states = grads[0] if len(grads) == 1 else torch.cat(grads)
         if source.grad is None:
             torch.autograd.backward([states], [of_states])
         else:

@@ -76,13 +76,16 @@ class MultiHead(nn.Module):
     def unpack(self) -> None:
         self.joined = None
 
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str) -> Tensor:
+    def attend(
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, name: str, causal: bool = False
+    ) -> Tensor:
         """Return the output (B, T, D) of queries, keys and values that are split into heads.
 
         `mask` is True where a key may be seen, or holds numbers to add to the scores. The weights are noted as `name`.
+        `causal`: the mask hides what comes later and nothing else, so that torch's kernel need not read it.
         """
         if self.fused and not tracing():
-            mixed = _fused(query, keys, values, mask)
+            mixed = _causal(query, keys, values) if causal else _fused(query, keys, values, mask)
         else:
             weights = self.weigh(hide(self._scored(query, keys), mask))  # (B, H, T, S)
             mixed = note(name, weights) @ values
@@ -117,6 +120,14 @@ def _fused(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
         return scaled_dot_product_attention(query, keys, values, attn_mask=mask)
     with torch.autocast("cpu", enabled=False):
         return scaled_dot_product_attention(query.float(), keys.float(), values.float(), attn_mask=mask)
+
+
+def _causal(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Torch's kernel, which skips the scores of later positions; on a CPU in float32 (see `_fused`)."""
+    if query.device.type != "cpu" or query.dtype != torch.bfloat16:
+        return scaled_dot_product_attention(query, keys, values, is_causal=True)
+    with torch.autocast("cpu", enabled=False):
+        return scaled_dot_product_attention(query.float(), keys.float(), values.float(), is_causal=True)
 
 
 class ResidualNorm(nn.Module):

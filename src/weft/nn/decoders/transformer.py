@@ -72,6 +72,7 @@ class Seen:
     visible: Tensor | None  # needed for several new positions
     written: Cache | None  # None where nothing was written before and nothing will be read later
     block: int = 0
+    causal: bool = False  # whether `visible` hides what comes later and nothing else
 
 
 class DecoderBlock(nn.Module):
@@ -95,7 +96,7 @@ class DecoderBlock(nn.Module):
         query, keys = seen.positions.turn(query, state.place), seen.positions.turn(keys, state.place)
         if seen.written is not None:
             keys, values = seen.written.put(seen.block, keys, values)
-        x = self.around_own.after(x, self.own.attend(query, keys, values, seen.visible, ".self"))
+        x = self.around_own.after(x, self.own.attend(query, keys, values, seen.visible, ".self", seen.causal))
         if self.cross is not None and self.around_cross is not None and source is not None:
             query = self.cross.split(self.cross.query(state.lines.fold(self.around_cross.before(x))))
             context = self.cross.attend(query, *source, state.mask, ".cross")
@@ -115,6 +116,11 @@ class TransformerDecoder(nn.Module):
     @property
     def heads(self) -> int:
         return self._blocks()[0].own.heads
+
+    @property
+    def alone(self) -> bool:
+        """Whether it attends to nothing but what is written: a language model."""
+        return all(block.cross is None for block in self._blocks())
 
     def start(self, memory: Memory, beside: Tensor | None = None) -> TransformerState:
         blocks, lines = self._blocks(), Lines(memory.states.shape[0])
@@ -150,9 +156,11 @@ class TransformerDecoder(nn.Module):
         positions = self.positions
         bias = positions.bias(x.shape[1], state.place + x.shape[1], state.place)
         seen = biased_layers(visible, bias, len(state.source))
+        plain = self.alone and bias is None and written is None
         with scope("decode"):
             for number, (block, source) in enumerate(zip(self._blocks(), state.source, strict=True)):
-                x = note(f".{number}.h", block(x, source, state, Seen(positions, seen[number], written, number)))
+                x = block(x, source, state, Seen(positions, seen[number], written, number, plain))
+                x = note(f".{number}.h", x)
         out: Tensor = self.norm(x)
         return out
 
