@@ -19,6 +19,7 @@ from weft.api import Run, train
 from weft.choose import choose
 from weft.choose.language import _dropout, _family, _fit_width, _rate
 from weft.choose.measure import estimated
+from weft.choose.numbers import NUMBERS
 from weft.core.machine import Speed
 from weft.data.cells import Kinds
 from weft.data.prepare import Prepared
@@ -132,6 +133,20 @@ def test_the_autopilot_measures_and_fits_models_of_notes(tunes: Path, tmp_path: 
     spec = compose(("autopilot", chosen.layer), ("flag", {"task": "language-model"})).spec
     assert (spec.head.kind, spec.objective.kind, spec.train.select) == ("notes", "notes", "nll")
     assert any(key == "decoder.width" for key, _, _ in chosen.reasons)
+
+
+@pytest.mark.parametrize(
+    ("given", "members"),
+    [({"budget_seconds": 600}, 8), ({"budget_seconds": 1}, None), ({"steps": 9}, None), ({"members": 1}, None)],
+)
+def test_several_models_share_the_time_in_which_one_would_overfit(
+    tunes: Path, tmp_path: Path, given: dict[str, Any], members: int | None
+) -> None:
+    survey = Prepared(Files((str(tunes),), kinds=Kinds("none", "notes")), root=tmp_path).survey
+    chosen = choose(survey, {"task": "language-model", "train": given}, SPEED, lambda *_: 1e6)
+    assert chosen.layer["train"]["max_epochs"] == NUMBERS.language_epochs
+    assert chosen.layer["train"].get("members") == members
+    assert ("train.members" in [key for key, _, _ in chosen.reasons]) is (members is not None)
 
 
 def test_a_wave_is_continued_and_scored_in_its_own_units(weft: Weft, tmp_path: Path) -> None:

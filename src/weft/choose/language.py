@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from weft.choose import size
@@ -11,7 +12,7 @@ from weft.choose.choices import Choices
 from weft.choose.numbers import NUMBERS
 from weft.choose.sides import long_line_tokens, mean_tokens
 from weft.choose.throughput import BatchShape
-from weft.choose.timing import TimeBudget
+from weft.choose.timing import EpochEstimator, TimeBudget
 from weft.choose.training import vocabulary_size
 from weft.core.pair import SPECIALS
 from weft.core.shapes import Notes, Vectors
@@ -74,6 +75,20 @@ def _choose_width(
         choices.reasons.append(["decoder.width", str(width), f"at this width, there is time for {size.about(epochs)}"])
         size.note_short_budget(choices, epochs)
     choices.set("train.dropout", _dropout(epochs))
+    choices.set("train.max_epochs", NUMBERS.language_epochs)
+    if time is not None and not {"steps", "epochs", "members", "max_epochs"} & set(given.get("train", {})):
+        _share_time(choices, given, time.estimator(shape, tokens))
+
+
+def _share_time(choices: Choices, given: Mapping[str, Any], estimator: EpochEstimator) -> None:
+    """Train several models where one would overfit before the time is over."""
+    if estimator.seconds < NUMBERS.shortest_ensemble:
+        return
+    cores = estimator.cores if estimator.parallel else 1
+    each = partial(estimator.epochs, choices.layer, given)
+    members, why = size.members_with_time(NUMBERS.language_epochs, cores, each)
+    if members > 1:
+        choices.set("train.members", members, why)
 
 
 def _family(name: str) -> size.Family:
@@ -148,6 +163,7 @@ def _choose_text(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> 
     kind = str(settings["tokens"])
     symbols = len(SPECIALS) + vocabulary_size(side, kind, settings)
     if survey.running:
+        choices.set("train.valid_pairs", NUMBERS.language_valid_pieces)
         window = int(choices.merged("train", given).get("window", Train().window))
         return BatchShape((0, symbols), (0, window), alone=True), NUMBERS.language_rows * window
     shape = BatchShape((0, symbols), (0, 1 + round(mean_tokens(side, kind))), alone=True)

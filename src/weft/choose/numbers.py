@@ -319,7 +319,17 @@ class Numbers:
     language_tokens_per_weight: float = number(
         2.5, "tokens per weight that must be seen in the time to choose a wider language model",
         "Language models: what the autopilot chooses")
+    language_valid_pieces: int = number(
+        200, "train.valid_pairs of a running text: pieces of up to 1,024 characters", SAFETY)
+    language_epochs: float = number(
+        80, "epochs after which a language model has learned what few data hold, and begins to overfit", GUESS)
     # Texts that are restored from their corruption (pretraining.py)
+    masked_words: int = number(
+        25_000, "largest number of distinct words of texts that masked-lm splits into words",
+        "Pretraining: few labels, few pairs, by the clock")
+    latent_width: int = number(
+        256, "width of embeddings that start from latent directions",
+        "Pretraining: few labels, few pairs, by the clock")
     masked_batch: int = number(1024, "smallest train.batch_tokens of masked-lm", GUESS)
     few_rows: int = number(2000, "rows with labels, or pairs, up to which pretraining is proposed", GUESS)
     shortest_pretraining: float = number(

@@ -80,20 +80,26 @@ def fit_width(family: Family, target_tokens: float, epochs: Epochs) -> tuple[int
 def choose_members(choices: Choices, family: Family, cores: int, epochs: Epochs) -> None:
     """Train several models where one would have more time than it can use, or cannot use all cores."""
     alone = epochs(1)
-    count, why = 1, ""
-    numbers = range(2, NUMBERS.most_members + 1)
-    for members in (m for m in numbers if m <= cores or m % cores == 0):  # no core is left idle
-        each = epochs(members)
-        if alone is None or each is None or each < family.enough:
-            break
-        count = members
-        why = f"there is time for about {each:.0f} epochs of each model, and {family.enough:.0f} are enough"
+    count, why = members_with_time(family.enough, cores, epochs)
     if count == 1 and cores > 1 and alone is not None and (of_two := epochs(2) or 0.0) >= NUMBERS.epochs_of_two:
         gain = 2 * of_two / alone
         if gain >= NUMBERS.gain_of_two:
             count, why = 2, f"two models in parallel see {gain:.1f} times as much data as one that uses every core"
     if count > 1:
         choices.set("train.members", count, why)
+
+
+def members_with_time(enough: float, cores: int, epochs: Epochs) -> tuple[int, str]:
+    """Return how many models have time for `enough` epochs each, and the reason where there are several."""
+    count, why = 1, ""
+    numbers = range(2, NUMBERS.most_members + 1)
+    for members in (m for m in numbers if m <= cores or m % cores == 0):  # no core is left idle
+        each = epochs(members)
+        if each is None or each < enough:
+            break
+        count = members
+        why = f"there is time for about {each:.0f} epochs of each model, and {enough:.0f} are enough"
+    return count, why
 
 
 def limit_epochs(choices: Choices, given: Mapping[str, Any], seconds: float, epochs: Epochs) -> None:
