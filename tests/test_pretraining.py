@@ -16,6 +16,7 @@ from commands import Weft, refused
 from test_going_on import Stopper, assert_same_run
 from weft.api import Run, train
 from weft.choose import Choices, choose
+from weft.choose.numbers import NUMBERS
 from weft.choose.pretraining import propose_pretraining
 from weft.choose.timing import TimeBudget
 from weft.core.errors import Interrupted, UserError
@@ -173,6 +174,9 @@ def test_what_the_user_sets_is_not_taken_from_the_other_run(masked: Run, folder:
     assert run.spec.encoder.width == 24
     assert notes[0].endswith("takes embeddings of 24 of 29 tokens")
     assert notes[1].endswith("does not take encoder, head, which starts from random weights")
+    bag, notes = fine_tuned(masked, labels, tmp_path / "bag", **{"encoder.kind": "none"})
+    assert bag.spec.encoder.kind == "none"
+    assert notes[0].endswith("takes embeddings of 24 of 29 tokens")
     with pytest.raises(UserError, match="nothing of the run that --init names"):
         fine_tuned(masked, labels, tmp_path / "two", **{"encoder.width": 24, "source.tokens": "characters"})
 
@@ -268,3 +272,15 @@ def test_the_autopilot_chooses_settings_that_go_together(task: str, folder: Path
         spec = compose(("autopilot", chosen.layer), ("flag", {"task": task, "data.lines": lines_})).spec
         assert spec.train.members == 1
         assert spec.decoder.kind == ("none" if task == "masked-lm" else "recurrent")
+
+
+@pytest.mark.parametrize(("words", "latent"), [(2_000, True), (NUMBERS.masked_words + 1, False)])
+def test_masked_texts_are_split_into_words_where_these_are_not_too_many(words: int, latent: bool) -> None:
+    side = SideSurvey(mean=90, longest=200, long=180, mean_words=16, distinct_words=words, mean_word=5, spaced=1.0)
+    survey = Survey(5_000, SideSurvey(), side, kinds={"source": "none", "target": "text"})
+    layer = choose(survey, {"task": "masked-lm"}).layer
+    assert (layer["target"]["tokens"] == "words") is latent
+    assert layer["embed"].get("latent", False) is latent
+    assert layer["train"].get("freeze", []) == (["embed"] if latent else [])
+    own = choose(survey, {"task": "masked-lm", "target": {"tokens": "bpe"}}).layer
+    assert "latent" not in own["embed"]

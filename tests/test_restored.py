@@ -330,6 +330,7 @@ def test_a_folder_says_how_to_write_what_is_hidden(masked_run: Run) -> None:
         ({"task": "masked-lm", "corrupt.dropped": 0.2}, "corrupt.dropped has no effect"),
         ({"task": "denoise", "corrupt.share": 0.2}, "corrupt.share has no effect"),
         ({"corrupt.share": 0.2}, "set task=masked-lm"),
+        ({"task": "denoise", "embed.latent": True}, "embed.latent=true has no effect with task=denoise"),
         ({"task": "masked-lm", "train.select": "bleu"}, "train.select=bleu is not measured"),
     ],
 )

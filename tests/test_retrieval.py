@@ -32,7 +32,7 @@ from weft.data.sides.sides import Sides
 from weft.data.sides.table import side_from_json
 from weft.data.text.stems import stems
 from weft.data.text.tokens import learn
-from weft.learn.latent import latent_vectors
+from weft.learn.latent import latent_vectors, start_reader
 from weft.learn.model import model_of
 from weft.learn.objectives import Contrastive
 from weft.learn.retrieval import evaluate_pairs, hard_negatives, ranking_of, vectors_of
@@ -225,6 +225,20 @@ def test_embeddings_start_from_the_singular_vectors_of_documents(tmp_path: Path)
     weighted /= np.linalg.norm(weighted, axis=1, keepdims=True)
     exact = np.linalg.svd(weighted, full_matrices=False)[2][:4].T * idf[:, None]
     np.testing.assert_allclose(np.abs(counts @ vectors), np.abs(counts @ exact), atol=0.03)
+
+
+def test_tokens_that_occur_together_start_with_similar_embeddings(tmp_path: Path) -> None:
+    pairs = [Pair("", text) for text in ("sun warm", "warm sun", "rain cold wet", "wet cold", "rain cold")]
+    sides = sides_of([pair.target for pair in pairs])
+    table = torch.nn.Embedding(len(sides.source) + 1, 2)
+    before = table.weight.detach().clone()
+    start_reader(table, write_blocks(blocks_of(pairs), sides, tmp_path / "corpus"), seed=1)
+    ids = {name: number for number, name in enumerate(sides.source.names)}
+    vectors = torch.nn.functional.normalize(table.weight.detach(), dim=1)
+    assert vectors[ids["sun"]] @ vectors[ids["warm"]] > 0.99
+    assert vectors[ids["rain"]] @ vectors[ids["wet"]] > 0.99
+    assert vectors[ids["sun"]] @ vectors[ids["rain"]] < 0.1
+    assert torch.equal(table.weight[-1], before[-1]), "no text has this token"
 
 
 # --- scores

@@ -35,7 +35,7 @@ NOT_CHOSEN = (
 def choose_masked(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget | None = None) -> None:
     """Choose how text is cut, which encoder reads it, and how long."""
     both = _mirrored(survey)
-    kinds = tokenise_each(choices, both, _on_both_sides(given))
+    kinds = _tokenise(choices, survey, given)
     size_vocabularies(choices, both, kinds, _on_both_sides(given))
     shape = _masked_shape(choices, survey, kinds[1], given)
     longest = NUMBERS.long_line_margin * long_line_tokens(survey.target, kinds[1]) + 2
@@ -51,6 +51,25 @@ def choose_masked(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
         choose_transformer(choices, given, None if time is None else time.speed, estimator, tokens)
     else:
         choose_recurrent(choices, given, estimator, tokens)
+    if choices.layer.get("target", {}).get("tokens") == "words":
+        _start_latent(choices)
+
+
+def _tokenise(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> list[str]:
+    """Choose how text is cut: into words, as models that predict labels do it, unless there are too many of them."""
+    side, own = survey.target, "tokens" not in given.get("target", {})
+    if own and has_words(side) and not survey.running and side.distinct_words <= NUMBERS.masked_words:
+        choices.set("target.tokens", "words", "labels depend on words, and a word that none of them has is known, too")
+        return ["words", "words"]
+    return tokenise_each(choices, _mirrored(survey), _on_both_sides(given))
+
+
+def _start_latent(choices: Choices) -> None:
+    """Start from what occurs together in the texts, and keep it: it is what labels gain most from."""
+    choices.set("embed.latent", True, "words that occur together in the texts start with similar embeddings")
+    choices.replace("embed.width", NUMBERS.latent_width)
+    choices.set("train.freeze", ["embed"], "the embeddings stay as they start: labels gain most from these")
+    choices.set("head.tied", False)
 
 
 def _masked_shape(choices: Choices, survey: Survey, kind: str, given: Mapping[str, Any]) -> BatchShape:

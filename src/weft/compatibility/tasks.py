@@ -105,6 +105,10 @@ def check_corrupt_settings(spec: Spec) -> None:
     of_task = {"masked-lm": ("share", "hidden", "replaced", "positions")}
     of_task["denoise"] = ("spans", "span", "dropped", "shuffled")
     used, usual = of_task.get(spec.task, ()), Corrupt()
+    if spec.embed.latent and spec.task != "masked-lm":
+        raise ValueError(
+            f"embed.latent=true has no effect with task={spec.task}; leave embed.latent out, or set task=masked-lm"
+        )
     for name in Corrupt.model_fields:
         if name not in used and getattr(spec.corrupt, name) != getattr(usual, name):
             tasks = " or ".join(task for task, names in of_task.items() if name in names)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.core.pair import SPECIALS
 from weft.data.corpus import Corpus
@@ -62,6 +62,16 @@ def _weighted(documents: list[tuple[np.ndarray, np.ndarray]], symbols: int) -> t
     size = len(documents), symbols
     matrix = torch.sparse_coo_tensor(places, torch.from_numpy(values).float(), size, check_invariants=True).coalesce()
     return matrix, torch.from_numpy(idf).float()
+
+
+@torch.no_grad()
+def start_reader(table: nn.Embedding, corpus: Corpus, seed: int) -> None:
+    """Put such vectors into a table, of length 1 on average; a token that no text has stays random."""
+    weight = table.weight
+    vectors = latent_vectors(corpus, weight.shape[0], weight.shape[1], seed).to(weight.device)
+    known = vectors.any(1, keepdim=True)
+    length = vectors.norm(dim=1, keepdim=True)[known].mean()
+    weight.copy_(torch.where(known, vectors / length, weight))
 
 
 def start_latent(model: Towers, corpus: Corpus, seed: int) -> None:

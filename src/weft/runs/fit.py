@@ -11,13 +11,14 @@ from weft.core.errors import UserError
 from weft.core.reporting import Reporter
 from weft.learn import checkpoint, snapshot
 from weft.learn.checkpoint import Checkpoint
-from weft.learn.latent import start_latent
+from weft.learn.latent import start_latent, start_reader
 from weft.learn.loop import Trainer
 from weft.learn.model import model_of
 from weft.learn.validate import Validator
 from weft.learn.world import World
 from weft.nn.heads import Tokens
 from weft.nn.model import Restorer, Towers, Writer
+from weft.nn.readers.tokens import TokenReader
 from weft.predict.plans import make_plan
 from weft.runs.curves import Curves
 from weft.runs.folder import RunFolder
@@ -47,6 +48,10 @@ def _trainer(ready: Ready, folder: RunFolder, reporter: Reporter, world: World, 
     model = make().to(world.device)
     if isinstance(model, Writer | Restorer) and isinstance(model.head, Tokens):
         model.head.expect(torch.from_numpy(ready.corpus.target_counts(model.head.symbols)).to(world.device))
+    if spec.embed.latent:
+        assert isinstance(model, Restorer)
+        assert isinstance(model.source_reader, TokenReader)
+        start_reader(model.source_reader.table, ready.corpus, spec.train.seed)
     if spec.retrieve.latent:
         assert isinstance(model, Towers)
         start_latent(model, ready.corpus, spec.train.seed)

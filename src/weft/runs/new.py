@@ -71,7 +71,7 @@ def _settle(
     """Let the autopilot choose what nobody has set, and compose the settings of all."""
     of_init: Layer = {}
     if origin is not None:
-        of_init = origin.settings(prepared, requested.task, kept)
+        of_init = origin.settings(prepared, requested.task, kept, merge(job.file_layer, job.flag_layer))
     elif job.init:
         of_init = inherited(job.init, requested.data)
     given = merge(of_init, job.file_layer, job.flag_layer)

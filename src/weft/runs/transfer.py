@@ -28,7 +28,7 @@ from weft.learn.model import model_of
 from weft.nn.heads import Tokens
 from weft.runs.folder import RunFolder
 from weft.runs.weights import best_weights
-from weft.settings import Layer
+from weft.settings import Layer, implied_kind
 from weft.spec import NoDecoder, RecurrentDecoder, Spec
 from weft.tasks import TASKS
 
@@ -77,19 +77,22 @@ class Origin:
             and _known_share(old, cells(rows, role)) >= FEWEST_KNOWN
         }
 
-    def settings(self, prepared: Prepared, task: str, kept: Mapping[str, Tokeniser]) -> Layer:
-        """Return the settings that let weights fit."""
+    def settings(self, prepared: Prepared, task: str, kept: Mapping[str, Tokeniser], given: Layer) -> Layer:
+        """Return the settings that let weights fit, where they are of the families that the user has `given`."""
         implied, kinds = TASKS[task].implied, prepared.survey.kinds
         reads = "text" if TASKS[task].corrupts else kinds["source"]
         layer: Layer = {}
-        if implied.get("encoder.kind") != "none" and reads == _reads(self.sides):
-            layer |= self._encoder()
+        families = {side: implied_kind(side, given) for side in ("encoder", "decoder")}
+        encoder = self._encoder()
+        if implied.get("encoder.kind") != "none" and reads == _reads(self.sides) and encoder:
+            layer |= encoder if families["encoder"] in (None, encoder["encoder"]["kind"]) else {}
         both_write = isinstance(self.sides.target, Tokeniser) and kinds["target"] == "text"
-        if implied.get("decoder.kind") != "none" and both_write and not isinstance(self.spec.decoder, NoDecoder):
+        same = families["decoder"] in (None, self.spec.decoder.kind) and not isinstance(self.spec.decoder, NoDecoder)
+        if implied.get("decoder.kind") != "none" and both_write and same:
             layer["decoder"] = self.spec.decoder.model_dump(mode="json")
             if implied.get("encoder.kind") != "none" and self.spec.encoder.kind == "none":
                 layer["decoder"].pop("attention")  # a language model has none to keep
-        embed = self.spec.embed.model_dump(mode="json", exclude={"shared"})
+        embed = self.spec.embed.model_dump(mode="json", exclude={"shared", "latent"})
         layer["embed"] = embed if {"encoder", "decoder"} & set(layer) else {"width": embed["width"]}
         sizes = {"target": self.spec.target.size, "source": self.spec.source.size}
         one = {"target": self.spec.target.size, "source": self.spec.target.size} if self.spec.one_table else sizes

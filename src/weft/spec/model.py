@@ -31,6 +31,8 @@ class Embed(Part):
     """With positions=relative: the distance at which the bias is clipped; farther positions share one."""
     shared: bool = False
     """Use one tokeniser and one table of embeddings for source and target."""
+    latent: bool = False
+    """masked-lm: tokens that occur in the same texts start with similar embeddings (latent semantic analysis)."""
 
 
 def _check_residual(side: str, residual: bool, layers: int) -> None:
