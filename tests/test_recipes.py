@@ -15,7 +15,7 @@ from weft.compare.rank import EXPLANATION
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.look.inspect import units
-from weft.recipes import alignment, field, heads, holds, ibm, lookup, makers, scaling, vanishing
+from weft.recipes import alignment, counts, field, heads, holds, ibm, lookup, makers, memory, scaling, vanishing
 from weft.recipes.book import RECIPES
 from weft.recipes.makers import distinct, key
 from weft.recipes.run import OTHER_SETTINGS, find, run
@@ -100,6 +100,32 @@ def test_runs_of_digits_are_counted() -> None:
     assert list(makers._runs("77720", names)) == ["three seven", "two", "zero"]
     assert list(makers._runs("0" * 12, names)) == ["nine zero", "three zero"]
     assert all(10 <= len(pair.source) <= 40 for pair in drawn(makers.spelled(10, 40)))
+
+
+@pytest.mark.parametrize(
+    ("letters", "number", "source", "labels"),
+    [
+        ("ab", 1, "a b", "? end"),
+        ("ab", 3, "a a a b b b", "? ? ? b b end"),
+        ("abc", 2, "a a b b c c", "? ? b c c end"),
+    ],
+)
+def test_counted_symbols_have_the_next_one_as_their_label(letters: str, number: int, source: str, labels: str) -> None:
+    assert counts.counted(letters, number) == (source, labels)
+
+
+def test_strings_that_are_longer_than_in_training_are_tested(tmp_path: Path) -> None:
+    files = counts.counting("ab")(tmp_path)
+    rows = {
+        path: {line.split("\t")[0].count("a") for line in Path(path).read_text().splitlines()[1:]}
+        for path in (files.train, files.valid or "", *files.tests.values())
+    }
+    assert max(rows[files.train]) < 51 <= min(min(rows[path]) for path in files.tests.values())
+    assert not rows[files.train] & rows[files.valid or ""]
+
+
+def test_outputs_of_several_words_are_compared_with_each_other() -> None:
+    assert memory.alike(["a", "b b", "c d", "e e e", ""]) == (3, 2)
 
 
 def test_draws_are_distinct_seeded_and_avoid_given_ones() -> None:

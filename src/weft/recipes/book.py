@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weft.recipes import columns, inside, makers
-from weft.recipes.continued import chorales
+from weft.recipes import columns, continued, inside, makers, memory
 from weft.recipes.makers import symbols
 from weft.recipes.spearman import PUBLISHED, beside_published
 from weft.recipes.study import Files, Options, Recipe, Study, generated, public
@@ -328,7 +327,9 @@ RECIPES: dict[str, Recipe] = {
         ),
         exposure(),
         bottleneck(),
-        chorales(),
+        continued.chorales(),
+        memory.counting(),
+        memory.masking(),
         columns.robot(),
         columns.pedestrians(),
         columns.storms(),
