@@ -35,6 +35,9 @@ NEEDS = {
     "indentation": "lm_linux",
     "heads": "multi30k",
     "alignment": "tatoeba_en_fr",
+    "babi": "babi",
+    "abstracts": "scitldr",
+    "cranfield": "cranfield",
 }
 
 

@@ -18,6 +18,7 @@ from commands import Weft, refused
 from resuming import resumed_copy, weights_of
 from variants import TOWERS
 from weft.api import Run
+from weft.compare.results import read_outputs, write_outputs
 from weft.core.batching import batch_of, column_of
 from weft.core.errors import UserError
 from weft.core.kinds import Batch, Column
@@ -41,6 +42,8 @@ from weft.predict import index as index_module
 from weft.predict.lexical import Lexical
 from weft.predict.lexicon import Lexicon
 from weft.predict.retriever import Retriever
+from weft.recipes.cranfield import judgements, records
+from weft.runs.folder import RunFolder
 from weft.runs.log import LogFile
 from weft.runs.report import Quiet
 from weft.score.retrieval import RETRIEVAL, Ranking, average_precision, ndcg, recall, reciprocal_rank
@@ -494,3 +497,20 @@ def test_the_stemmer_that_finds_more_on_validation_is_used(library_run: Run) -> 
     assert (run.folder.path / "words.json").is_file()
     assert run.retriever.lexicon.counts
     assert LogFile(run.folder.log).final()["lexical"]["stemmer"] == run.retriever.lexicon.stemmer
+
+
+# --- comparisons
+
+
+def test_rankings_of_a_comparison_are_written_and_read(tmp_path: Path) -> None:
+    folder, rankings = RunFolder(tmp_path), [Ranking((3, 1), (1.0, 2.0)), Ranking((), ())]
+    write_outputs(folder, "valid.jsonl", [Pair("a", "b"), Pair("c", "d")], rankings)
+    assert read_outputs(folder, "valid.jsonl") == (rankings, [["b"], ["d"]])
+
+
+def test_cranfield_is_read() -> None:
+    lines = ".I 1\n.T\na title\n.A\nwho\n.W\na title and\n  text\n.I 2\n.W\nx\n".splitlines(keepends=True)
+    first, second = records(lines)
+    assert first == {"I": "1", "T": "a title", "A": "who", "W": "a title and text"}
+    assert second == {"I": "2", "W": "x"}
+    assert judgements(["1 184 2\n", "1 29 -1\n", "2 3 5\n"]) == {"1": {"184": 3.0, "29": 1.0}, "2": {"3": 0.0}}

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 import weft as package
+from resuming import resumed_copy, weights_of
 from test_answers import SMALL, questions, sides_of, write
+from weft.api import Run
 from weft.choose import choose
 from weft.core.batching import batch_of
 from weft.core.errors import UserError
@@ -28,6 +30,7 @@ from weft.learn.model import model_of
 from weft.nn.lexical import LexicalMatch, nearby
 from weft.nn.sentences import numbered
 from weft.nn.span_head import SentenceHead
+from weft.recipes.documents import stories
 from weft.runs.report import Quiet
 from weft.settings import compose
 
@@ -207,3 +210,33 @@ def test_a_run_without_questions_predicts_a_sentence(tmp_path: Path) -> None:
     document = "Ann lives in Rome. Bob lives in Oslo."
     assert run.predict([document])[0].text in ("Ann lives in Rome.", "Bob lives in Oslo.")
     assert package.load(tmp_path / "run").predict([document])[0].text == run.predict([document])[0].text
+
+
+@pytest.fixture(scope="module")
+def story_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("stories")
+    return package.train(
+        write(folder / "q.jsonl", questions(60)), task="classify", source="document", target="answer",
+        context="question", out=folder / "run", steps=6, settings={**SMALL, "train.evaluations": 3}, reporter=Quiet(),
+    )  # fmt: skip
+
+
+def test_a_run_of_hops_is_resumed_bit_by_bit(story_run: Run, tmp_path: Path) -> None:
+    assert weights_of(resumed_copy(story_run.path, tmp_path / "copy")) == weights_of(story_run.path)
+
+
+def test_a_label_by_hops_does_not_depend_on_the_other_lines(story_run: Run) -> None:
+    pairs = [Pair(row["document"], context=row["question"]) for row in questions(7, seed=5)]
+    pairs.append(Pair("Ann lives.", context="Where does Ann live?"))
+    together = story_run.predict(pairs)
+    for pair, each in zip(pairs, together):
+        assert story_run.predict([pair])[0].score == each.score
+
+
+def test_stories_of_babi_are_read() -> None:
+    lines = "1 Ann left.\n2 Where is Ann? \taway\t1\n3 Bob left.\n4 Who left?\tBob\t3\n1 Cid ran.\n2 Who ran?\tCid\t1\n"
+    assert list(stories(iter(lines.splitlines(keepends=True)))) == [
+        ("Ann left.", "Where is Ann?", "away"),
+        ("Ann left. Bob left.", "Who left?", "Bob"),
+        ("Cid ran.", "Who ran?", "Cid"),
+    ]

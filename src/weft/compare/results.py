@@ -28,10 +28,12 @@ from weft.data.sides.table import shown
 from weft.runs.folder import RunFolder, differences
 from weft.runs.log import LogFile, finite
 from weft.score.metrics import with_current_names
+from weft.score.retrieval import Ranking
 from weft.score.table import Likelihood
 
 VALIDATION = "outputs.jsonl"
 CLOCKS = ("tokens_per_second", "seconds", "curve")  # of a result: they depend on the clock (of the curve, its seconds)
+AnyOutput = str | Likelihood | Ranking
 
 
 @dataclass(frozen=True)
@@ -149,8 +151,8 @@ class ComparisonFolder:
         LogFile(self.results_file).write(asdict(result))
 
 
-def write_outputs(run: RunFolder, name: str, pairs: Sequence[Pair], outputs: Sequence[str | Likelihood]) -> None:
-    """Write a line per pair: source, target, further references if there are any, and output or likelihood."""
+def write_outputs(run: RunFolder, name: str, pairs: Sequence[Pair], outputs: Sequence[AnyOutput]) -> None:
+    """Write a line per pair: source, target, further references if there are any, and output, likelihood or ranking."""
     rows: list[dict[str, Any]] = []
     for pair, output in zip(pairs, outputs):
         references = {"references": pair.targets[1:]} if pair.references else {}
@@ -158,16 +160,20 @@ def write_outputs(run: RunFolder, name: str, pairs: Sequence[Pair], outputs: Seq
     run.write(name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def _as_json(output: str | Likelihood) -> Any:
-    return asdict(output) if isinstance(output, Likelihood) else output
+def _as_json(output: AnyOutput) -> Any:
+    return output if isinstance(output, str) else asdict(output)
 
 
-def _from_json(output: Any) -> str | Likelihood:
-    return Likelihood(**output) if isinstance(output, dict) else output
+def _from_json(output: Any) -> AnyOutput:
+    if not isinstance(output, dict):
+        return str(output)
+    if output.keys() == {"ranks", "gains"}:
+        return Ranking(tuple(output["ranks"]), tuple(output["gains"]))
+    return Likelihood(**output)
 
 
-def read_outputs(run: RunFolder, name: str = VALIDATION) -> tuple[list[str | Likelihood], list[list[str]]]:
-    """Return the outputs of a run (of language models: likelihoods), and the references of each."""
+def read_outputs(run: RunFolder, name: str = VALIDATION) -> tuple[list[AnyOutput], list[list[str]]]:
+    """Return the outputs of a run (of language models likelihoods, of retrieval rankings), and their references."""
     try:
         text = (run.path / name).read_text(encoding="utf-8")
         rows = [json.loads(line) for line in text.split("\n") if line]  # a text may hold other ends of lines

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weft.recipes import columns, continued, inside, makers, memory
+from weft.recipes import columns, continued, documents, inside, makers, memory
+from weft.recipes.cranfield import cranfield
 from weft.recipes.makers import symbols
 from weft.recipes.spearman import PUBLISHED, beside_published
 from weft.recipes.study import Files, Options, Recipe, Study, generated, public
@@ -334,6 +335,9 @@ RECIPES: dict[str, Recipe] = {
         columns.pedestrians(),
         columns.storms(),
         columns.sentiment(),
+        documents.babi(),
+        documents.abstracts(),
+        cranfield(),
         inside.vanishing(),
         inside.field(),
         inside.quotes(),
