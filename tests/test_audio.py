@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from safetensors.torch import load_file
 from commands import Weft, refused
 from processes import Started
 from weft.api import Run, train
+from weft.choose import choose
 from weft.core.errors import UserError
 from weft.core.kinds import Column
 from weft.core.pair import Pair
@@ -42,6 +44,7 @@ from weft.nn.dropout import Dropout
 from weft.nn.positions import NoPositions
 from weft.nn.readers.sound import Convolved, SoundReader, Stacked
 from weft.predict.looks import look
+from weft.runs.job import Job, files_of, requested_spec
 from weft.runs.ready import learn_sides
 from weft.runs.report import Quiet
 from weft.settings import compose
@@ -153,7 +156,7 @@ def test_features_are_made_two_hundred_times_faster_than_the_sound_lasts() -> No
     assert time.process_time() - began < 60 / 200
 
 
-@pytest.mark.parametrize("way", ["recording", "corpus", "none"])
+@pytest.mark.parametrize("way", ["recording", "level", "corpus", "none"])
 def test_means_and_deviations_are_those_that_the_settings_ask_for(way: str, table: Path) -> None:
     files = sorted(str(path) for path in (table.parent / "clips").iterdir())[:8]
     side = Audio(bands=12, normalise=way)
@@ -161,8 +164,21 @@ def test_means_and_deviations_are_those_that_the_settings_ask_for(way: str, tabl
     rows = [side.features(file) for file in files]
     whole, one = np.concatenate(rows), rows[0]
     assert (np.abs(one.mean(0)).max() < 1e-3) == (way == "recording")
+    assert (abs(one.mean()) < 1e-3 and abs(one.std() - 1) < 1e-3) == (way in ("recording", "level"))
     assert (np.abs(whole.mean(0)).max() < 1e-3) == (way in ("recording", "corpus"))
     assert AudioKind().load(json.loads(side.to_json())) == side
+
+
+def test_silence_at_the_ends_is_left_out_and_quiet_energies_are_raised() -> None:
+    silence, sound = np.zeros(4000, dtype=np.float32), tone(900, 0.3)
+    pause = np.concatenate([sound, silence[:800], sound])
+    plain, side = Audio(bands=12, normalise="none"), Audio(bands=12, normalise="none", trim=30, range=45)
+    alone = plain.raw(pause, 8000)
+    around = side.raw(np.concatenate([silence, pause, silence]), 8000)
+    assert abs(len(around) - len(alone)) <= 8  # the pause in the middle stays
+    assert around.max() - around.min() == pytest.approx(4.5 * math.log(10), abs=1e-3)
+    assert alone.max() - alone.min() > 1.2 * (around.max() - around.min())
+    assert len(side.raw(silence, 8000)) == len(plain.raw(silence, 8000))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -292,7 +308,8 @@ def test_silence_and_clipping_are_told(table: Path, weft: Weft) -> None:
 CHANGES: dict[str, dict[str, Any]] = {
     "speed": {"speed": 0.2},
     "pitch": {"pitch": 0.2},
-    "volume": {"volume": 1.0, "renormalise": False},
+    "volume": {"volume": 1.0, "normalise": "none"},
+    "level": {"speed": 0.2, "pitch": 0.2, "noise": 1.0, "normalise": "level"},
     "noise": {"noise": 1.0},
     "time": {"time_masks": 2},
     "frequency": {"frequency_masks": 2},
@@ -310,12 +327,15 @@ def test_augmentation_depends_on_the_generator_alone(name: str) -> None:
     assert np.array_equal(first, again)
     assert first.shape != other.shape or not np.array_equal(first, other)
     assert first.dtype == np.float32
-    assert abs(len(first) - 80) <= (20 if name == "speed" else 0)
+    assert abs(len(first) - 80) <= (20 if name in ("speed", "level") else 0)
+    if name == "level":
+        assert [round(float(value), 4) for value in (first.mean(), first.std())] == [0, 1]
+        assert np.abs(first.mean(0)).max() > 0.01
 
 
 def test_no_augmentation_changes_nothing() -> None:
     frames = np.random.default_rng(1).standard_normal((30, 20)).astype(np.float32)
-    unchanged = SoundAugmentation(50, 4000, renormalise=False)(frames, np.random.default_rng(1))
+    unchanged = SoundAugmentation(50, 4000, normalise="none")(frames, np.random.default_rng(1))
     np.testing.assert_allclose(unchanged, frames, atol=1e-5)
 
 
@@ -437,6 +457,24 @@ def test_labels_of_sound_are_learned(table: Path, tmp_path: Path, weft: Weft) ->
     assert scores["accuracy"] > 70
 
 
+def test_words_are_told_apart_by_what_sounds_in_each_part(table: Path) -> None:
+    words = {"task": "classify", "data": {"source": "audio", "target": "height"}}
+    prepared = Prepared(files_of(requested_spec(Job(flag_layer=words)), [str(table)], []))
+    settings = choose(prepared.survey, words).layer
+    assert (settings["encoder"]["kind"], settings["pool"]["kind"], settings["audio"]["normalise"]) == (
+        "none",
+        "parts",
+        "level",
+    )
+    by_encoder = choose(prepared.survey, {**words, "encoder": {"kind": "recurrent"}}).layer
+    assert by_encoder["pool"]["kind"] == "mean"
+    long = replace(
+        prepared.survey, columns={**prepared.survey.columns, "source": {**prepared.survey.columns["source"]}}
+    )
+    long.columns["source"]["seconds"] *= 100
+    assert choose(long, words).layer["encoder"]["kind"] == "recurrent"
+
+
 def test_a_recording_is_shown_by_its_name() -> None:
     assert shown("/data/here/./clips/a.wav") == "clips/a.wav"
     assert shown("/data/./text") == "/data/./text"
@@ -495,13 +533,12 @@ def test_deltas_are_augmented_with_their_bands(way: str, table: Path) -> None:
     side = side.fitted(files) if way == "corpus" else side
     frames = side.features(files[0])
     np.testing.assert_allclose(side.slopes(frames[:, :12]), frames[:, 12:], atol=2e-3)
-    renormalise = way == "recording"
-    change = SoundAugmentation(50, 4000, 0.2, 0.2, renormalise=renormalise, slopes=side.slopes)
+    change = SoundAugmentation(50, 4000, 0.2, 0.2, normalise=way, slopes=side.slopes)
     changed = change(frames, np.random.default_rng(1))
     assert changed.shape[1] == 24
     assert not np.allclose(changed[:20, :12], frames[:20, :12], atol=0.05)
     np.testing.assert_allclose(changed[:, 12:], side.slopes(changed[:, :12]), atol=1e-4)
-    hiding = SoundAugmentation(50, 4000, frequency_masks=3, renormalise=False, slopes=side.slopes)
+    hiding = SoundAugmentation(50, 4000, frequency_masks=3, normalise="none", slopes=side.slopes)
     hidden = (hiding(frames, np.random.default_rng(1)) == 0).all(0)
     assert hidden[:12].any()
     assert np.array_equal(hidden[:12], hidden[12:])

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from variants import LABELS
 from weft.core.emissions import Choice
+from weft.core.errors import UserError
 from weft.core.kinds import Batch, Column, Labeller
 from weft.core.noise import Noise
 from weft.core.pair import END, PAD, SPECIALS, UNKNOWN
@@ -24,7 +25,9 @@ from weft.core.trace import trace
 from weft.learn.backward import Backward
 from weft.learn.objectives import CrossEntropy, class_weights
 from weft.learn.snapshot import put_weights
+from weft.nn import pools
 from weft.nn.assemble import assemble
+from weft.nn.dropout import Dropout
 from weft.nn.packed import packed
 from weft.settings import compose
 
@@ -192,3 +195,21 @@ def test_the_attention_of_a_learned_query_is_traced() -> None:
     (weights,) = seen["pool.query"]
     same(weights.sum(-1), torch.ones(len(SOURCES)))
     assert (weights[2, 2:] == 0).all()
+
+
+def test_parts_are_equal_and_in_order_whatever_the_length() -> None:
+    pool = pools.Parts(4, 5, Dropout(0.0))
+    mask = torch.arange(20)[None] < torch.tensor([[20], [10], [5], [2]])
+    weights = pool.weights(mask)  # (B, P, S)
+    same(weights.sum(2), torch.ones(4, 5))
+    assert (weights[:, :, :] * ~mask[:, None]).abs().sum() == 0
+    centres = (weights * torch.arange(20)).sum(2)  # where each part is
+    assert (centres[:3].diff(dim=1) > 0.5).all()
+    assert (centres[3].diff() >= 0).all()
+    same(centres[0], 2 * centres[1] + 0.5, within=0.2)
+    same(weights[2, :, :5], torch.eye(5))
+
+
+def test_a_number_of_parts_is_refused_where_there_are_none() -> None:
+    with pytest.raises(UserError, match=r"pool.parts=3 has no effect with pool.kind=mean"):
+        compose(("flag", {**LABELS["classify-recurrent-mean"], "pool": {"kind": "mean", "parts": 3}}))

@@ -256,6 +256,23 @@ class Numbers:
     sound_time_masks: int = number(2, "audio.time_masks of augmentation", GUESS)
     sound_frequency_masks: int = number(2, "audio.frequency_masks of augmentation", GUESS)
 
+    word_seconds: float = number(
+        2.0, "mean length (seconds) up to which recordings with labels are words", BY_EYE)
+    word_parts: int = number(8, "pool.parts of words", SPOKEN)
+    word_width: int = number(256, "width of a model that tells words apart", GUESS)
+    word_rate: float = number(0.002, "learning rate of a model that tells words apart", GUESS)
+    word_epochs: float = number(
+        10.0, "train.max_epochs of a model that tells words apart", SPOKEN)
+    word_recordings: float = number(32, "recordings of mean length in a batch of words", GUESS)
+    word_cost: float = number(
+        0.0006, "seconds that one recording takes in one epoch of a model that tells words apart",
+        SPOKEN)
+    word_share: float = number(0.85, "share of the budget that such models are trained in", GUESS)
+    label_trim: float = number(
+        30, "audio.trim of recordings with labels (decibels)", SPOKEN)
+    label_range: float = number(
+        45, "audio.range of recordings with labels (decibels)", SPOKEN)
+
     # Pictures (pictures.py)
     line_ratio: float = number(2, "smallest median ratio of width to height of pictures of lines of text", BY_EYE)
     line_characters: float = number(

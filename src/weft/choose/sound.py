@@ -28,6 +28,10 @@ def choose_sound(choices: Choices, survey: Survey, given: Mapping[str, Any], tim
         raise UserError(what, "--target", "choose a column of text, or of labels with --task classify")
     _choose_model(choices, survey, given)
     _choose_augmentation(choices, survey, given)
+    if target == "label":
+        _choose_levels(choices)
+    if target == "label" and _are_words(survey) and not _has_other_parts(given):
+        _choose_words(choices, survey, given, time)
 
 
 def _choose_text(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
@@ -59,6 +63,56 @@ def _choose_model(choices: Choices, survey: Survey, given: Mapping[str, Any]) ->
     longest = NUMBERS.long_line_margin * FRAMES_PER_SECOND * sound["longest"]
     batch = int(max(NUMBERS.sound_recordings * frames, longest))
     choices.set("train.batch_tokens", batch, f"about {max(1, round(batch / frames))} recordings in a batch")
+
+
+def _choose_levels(choices: Choices) -> None:
+    """Choose what is kept of a recording whose label is wanted: the sound of its bands, but no silence around it."""
+    choices.set("audio.normalise", "level", "a short recording is recognised by which bands are strong")
+    choices.set("audio.trim", NUMBERS.label_trim, "some recordings begin or end with silence")
+    choices.set("audio.range", NUMBERS.label_range, "silence has noise in some recordings, and none in others")
+
+
+def _are_words(survey: Survey) -> bool:
+    sound = survey.columns["source"]
+    return bool(sound["seconds"] <= NUMBERS.word_seconds * sound["recordings"])
+
+
+def _has_other_parts(given: Mapping[str, Any]) -> bool:
+    """Return whether the user asks for an encoder or another summary."""
+    return bool(given.get("encoder")) or "kind" in given.get("pool", {}) or "reader" in given.get("audio", {})
+
+
+def _choose_words(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget | None) -> None:
+    """Choose a model that knows what sounds when in a word, and nothing else: it suits speakers it never heard."""
+    for key in ("encoder.layers", "encoder.width"):
+        choices.drop(key)
+    choices.replace("encoder.kind", "none", "an encoder would learn to know the speakers of few recordings")
+    choices.replace("pool.kind", "parts", "short recordings: what sounds in each part of a word, fast or slow")
+    choices.set("pool.parts", NUMBERS.word_parts)
+    choices.replace("audio.factor", 1)
+    for key in ("encoder.width", "embed.width"):
+        choices.set(key, NUMBERS.word_width)
+    choices.replace("train.rate", NUMBERS.word_rate)
+    choices.replace("train.max_epochs", NUMBERS.word_epochs)
+    sound = survey.columns["source"]
+    frames = FRAMES_PER_SECOND * sound["seconds"] / sound["recordings"]
+    longest = NUMBERS.long_line_margin * FRAMES_PER_SECOND * sound["longest"]
+    batch = int(max(NUMBERS.word_recordings * frames, longest))
+    choices.replace("train.batch_tokens", batch, f"about {max(1, round(batch / frames))} recordings in a batch")
+    if time is not None and time.seconds >= NUMBERS.shortest_ensemble:
+        _choose_members(choices, survey, given, time)
+
+
+def _choose_members(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget) -> None:
+    """Train several models where there is time for all epochs of each."""
+    if {"steps", "epochs", "members"} & set(given.get("train", {})):
+        return
+    epochs = float(choices.merged("train", given)["max_epochs"])
+    cores = time.cores if time.parallel else 1
+    each = epochs * survey.columns["source"]["recordings"] * NUMBERS.word_cost / cores
+    count = int(min(NUMBERS.most_members, NUMBERS.word_share * time.seconds / max(each, 1e-9)))
+    if count > 1:
+        choices.set("train.members", count, f"there is time for {count} models of {epochs:.0f} epochs")
 
 
 def _choose_augmentation(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:

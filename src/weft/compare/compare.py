@@ -147,7 +147,7 @@ def run_comparison(request: Request, folder: ComparisonFolder, reporter: Display
         new = None if old else make_plan(request, prepared)  # before the folder is made: a mistake leaves no trace
         with folder.open():
             plan = folder.resume(old, identity) if old else _begin(folder, new, reporter)
-            test_sets = read_test_sets(request, prepared.valid, compose(("base", plan.base)).spec.data)
+            test_sets = read_test_sets(request, prepared.valid, compose(("base", plan.base)).spec)
             results = train_runs(OpenComparison(request, plan, folder, test_sets), reporter)
             rows = rank(plan, results, folder)
             write_page(folder, plan, rows, request.command)

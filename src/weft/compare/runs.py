@@ -24,11 +24,11 @@ from weft.core.stopping import note_signal
 from weft.data.pairs import read_pairs
 from weft.runs.finish import FINAL_PAIRS
 from weft.runs.folder import RunFolder
-from weft.runs.job import columns_of
+from weft.runs.job import columns_of, kinds_of
 from weft.runs.log import LogFile
 from weft.runs.report import Display
 from weft.runs.train import run_job
-from weft.spec import Data
+from weft.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -143,11 +143,13 @@ def outputs_file(test: str) -> str:
     return f"outputs-{folder_name(test)}.jsonl"
 
 
-def read_test_sets(request: Request, valid: Sequence[Pair], data: Data) -> dict[str, list[Pair]]:
+def read_test_sets(request: Request, valid: Sequence[Pair], spec: Spec) -> dict[str, list[Pair]]:
     """Return the validation pairs, at most FINAL_PAIRS of them evenly spread, and all pairs of every test file."""
     selected = np.linspace(0, len(valid) - 1, min(len(valid), FINAL_PAIRS)).astype(int)
+    data, kinds = spec.data, kinds_of(spec)
     columns = replace(columns_of(data), swap=False)
     sets = {VALIDATION: [valid[i] for i in selected]}
     for name, file in request.tests.items():
-        sets[outputs_file(name)] = list(read_pairs([file], columns, on_bad_line=data.on_bad_line, longest=data.longest))
+        rows = read_pairs([file], columns, on_bad_line=data.on_bad_line, longest=data.longest, kinds=kinds)
+        sets[outputs_file(name)] = list(rows)
     return sets

@@ -24,7 +24,7 @@ BLOCKS = 200
 MAX_LENGTH_CLASSES, MIN_CLASS_PAIRS = 10, 10
 CLASS_WIDTHS = [m * 10**e for e in range(6) for m in (1, 2, 5)]
 
-LengthUnit = Literal["characters", "words", "steps"]
+LengthUnit = Literal["characters", "words", "steps", "files"]
 Blocks = list[tuple[float, float]]  # of each block, the sum that the metric divides by the count, and the count
 
 
@@ -97,11 +97,14 @@ def _blocks(run: Run, pairs: Sequence[Pair], metric: str) -> Blocks:
 def length_unit(spec: Spec) -> LengthUnit:
     """Return what sources are measured in, however a variant tokenises them: characters, or words for longer texts.
 
-    Numbers and notes are measured in steps. A language model has no source, so its lines are measured.
+    Numbers and notes are measured in steps. Sound and pictures are not measured: each is one file. A language model has
+    no source, so its lines are measured.
     """
     side = spec.target if spec.source.kind == "none" else spec.source
     if side.kind in ("numbers", "notes"):
         return "steps"
+    if side.kind in ("audio", "image"):
+        return "files"
     return "characters" if side.tokens in (*SPELLED, "bytes") else "words"
 
 
@@ -109,6 +112,8 @@ def _length(pair: Pair, unit: LengthUnit) -> int:
     cell = pair.source or pair.target
     if unit == "steps":
         return steps_of(cell)
+    if unit == "files":
+        return 1
     return len(cell) if unit == "characters" else len(cell.split())
 
 

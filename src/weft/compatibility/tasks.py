@@ -132,6 +132,11 @@ def check_labels(spec: Spec) -> None:
             f"pool.kind={spec.pool.kind} has no effect with task={spec.task}, which has no summary of the source; "
             "leave pool.kind out, or set task=classify or retrieve"
         )
+    if spec.pool.parts != Pool().parts and spec.pool.kind != "parts":
+        raise ValueError(
+            f"pool.parts={spec.pool.parts} has no effect with pool.kind={spec.pool.kind}; leave pool.parts out, or set "
+            "pool.kind=parts"
+        )
     if spec.objective.class_power and not all(labels):
         raise ValueError(
             f"objective.class_power={spec.objective.class_power} weighs labels, but target.kind={spec.target.kind}; "

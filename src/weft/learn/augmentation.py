@@ -88,7 +88,7 @@ def _sound(spec: Spec, side: Side, sides: Sides) -> Change | None:
         time_masks=audio.time_masks,
         frequency_masks=audio.frequency_masks,
         frequency_mask=max(1, round(0.15 * side.bands)),
-        renormalise=side.normalise == "recording",
+        normalise=side.normalise,
         slopes=side.slopes if side.deltas else None,
     )
 

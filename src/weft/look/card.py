@@ -94,7 +94,12 @@ SYMBOLS = {
 }  # by kind, of columns that are not text
 DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
 MOST_CONFUSED = 5  # kinds of mistakes that are listed
-POOLS = {"last": "last state", "mean": "mean state", "query": "summary by a learned query"}
+POOLS = {
+    "last": "last state",
+    "mean": "mean state",
+    "query": "summary by a learned query",
+    "parts": "mean states of equal parts",
+}
 
 
 def _symbols(side: Side) -> str:

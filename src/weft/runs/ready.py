@@ -197,6 +197,8 @@ def _audio(prepared: Prepared, spec: Spec, role: Role) -> Side:
         deltas=settings.deltas,
         normalise=settings.normalise,
         longest=settings.longest,
+        trim=settings.trim,
+        range=settings.range,
     )
     if settings.normalise != "corpus":
         return side

@@ -180,8 +180,13 @@ class Audio(Part):
     """The highest frequency of the bands, in Hz; 0: half of the lowest sampling rate in training, at most 8,000."""
     deltas: bool = False
     """Also read how fast the energy of each band changes."""
-    normalise: Literal["recording", "corpus", "none"] = "recording"
-    """Scale bands to mean 0 and deviation 1 in each recording, or in the training data as a whole; none: no scaling."""
+    normalise: Literal["recording", "level", "corpus", "none"] = "recording"
+    """Mean 0 and deviation 1: of each band in each recording (recording), of all bands of a recording together
+    (level), or of each band in the training data (corpus); none: no scaling."""
+    trim: Annotated[float, Field(ge=0, le=200)] = 0.0
+    """Leave out silence at both ends: frames so many decibels quieter than the loudest of the recording; 0: none."""
+    range: Annotated[float, Field(ge=0, le=200)] = 0.0
+    """Raise energies that are more decibels than this below the strongest of the recording; 0: leave them."""
     longest: Annotated[float, Field(gt=0, le=36_000)] = 60.0
     """A row is bad if its recording has more seconds than this."""
     reader: Literal["stack", "convolve"] = "stack"

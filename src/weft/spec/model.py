@@ -185,8 +185,11 @@ class Bridge(Part):
 
 
 class Pool(Part):
-    kind: Literal["last", "mean", "query"] = "mean"
-    """With task=classify or retrieve, the summary: the last state, the mean, or what a learned query attends to."""
+    kind: Literal["last", "mean", "query", "parts"] = "mean"
+    """With task=classify or retrieve, the summary: the last state, the mean, what a learned query attends to, or a
+    small network over the means of equal parts (parts)."""
+    parts: Annotated[int, Field(ge=1, le=100)] = 8
+    """The number of parts of pool.kind=parts."""
 
 
 class Head(Part):

@@ -1,7 +1,8 @@
 """Sound: a cell names a recording, which is read as log-mel frames (data/sound).
 
 A side knows which bands there are and what is usual in them. Means and deviations are those of each recording, which
-takes away how loud it is and how the microphone sounds, or those of the training data.
+takes away how loud it is and how the microphone sounds, or those of the training data. With a single mean for all
+bands of a recording (level), only the loudness is taken away: a word of one vowel keeps its vowel.
 """
 
 # T frames · M bands · F features
@@ -25,6 +26,7 @@ from weft.data.named_files import file_fault, in_folder, name_of, path_of
 from weft.data.parallel import mapped
 from weft.data.sides.side import Rows, block_cells, cells
 from weft.data.sound.filterbank import Filterbank, Floats, deltas
+from weft.data.sound.levels import floored, trimmed
 from weft.data.sound.recordings import ENDINGS, SILENT, Facts, facts_of, read, seconds_in
 
 FORMAT = 1
@@ -45,10 +47,12 @@ class Audio:
     window: float = 0.025
     hop: float = 1 / FRAMES_PER_SECOND
     deltas: bool = False
-    normalise: str = "recording"  # or "corpus", "none"
+    normalise: str = "recording"  # or "level", "corpus", "none"
     mean: tuple[float, ...] = ()  # of the training data, by feature
     scale: tuple[float, ...] = ()
     longest: float = LONGEST
+    trim: float = 0.0  # decibels below the loudest frame, of what is left out at both ends
+    range: float = 0.0  # decibels below the strongest energy, of the weakest
 
     kind = "audio"
 
@@ -72,7 +76,7 @@ class Audio:
 
     def raw(self, samples: Floats, rate: int) -> Floats:
         """Return the features of samples before they are normalised."""
-        logs = self.bank(samples, rate)
+        logs = floored(trimmed(self.bank(samples, rate), self.trim), self.range)
         return np.concatenate([logs, deltas(logs)], axis=1) if self.deltas else logs
 
     def normalised(self, features: Floats) -> Floats:
@@ -81,8 +85,12 @@ class Audio:
             return features
         if self.normalise == "corpus":
             mean, scale = (np.array(each, dtype=np.float32) for each in (self.mean, self.scale))
+        elif self.normalise == "level":
+            blocks = features.reshape(len(features), -1, self.bands)  # energies, and perhaps their deltas
+            mean, scale = (np.repeat(each, self.bands) for each in (blocks.mean((0, 2)), blocks.std((0, 2))))
         else:
-            mean, scale = features.mean(0), np.maximum(features.std(0), np.float32(STEADY))
+            mean, scale = features.mean(0), features.std(0)
+        scale = np.maximum(scale, np.float32(STEADY))
         normal: Floats = (features - mean) / scale
         return normal
 

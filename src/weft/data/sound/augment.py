@@ -22,6 +22,8 @@ LOUDEST_NOISE, FAINTEST_NOISE = -0.2, -2.0  # of the floor, in deviations from t
 LOUDEST = 80.0  # nats, beyond which float32 would overflow
 LOG_SCALE = 2.5  # nats that a deviation of log energies is about
 
+AXES: dict[str, int | None] = {"recording": 0, "level": None}  # means are over frames, or over frames and bands
+
 
 @dataclass(frozen=True)
 class SoundAugmentation:
@@ -37,7 +39,7 @@ class SoundAugmentation:
     time_mask: int = 10  # frames, at most
     frequency_masks: int = 0
     frequency_mask: int = 6  # bands, at most
-    renormalise: bool = True  # whether each recording has mean 0 and deviation 1
+    normalise: str = "recording"  # what was normalised before, and is normalised again after a change
     slopes: Callable[[Floats], Floats] | None = None  # from changed bands to their deltas, where these are read too
 
     def __call__(self, frames: Floats, random: np.random.Generator) -> Floats:
@@ -58,9 +60,8 @@ class SoundAugmentation:
         changed += np.float32(volume)
         if noisy < self.noise:
             changed = _with_floor(changed, FAINTEST_NOISE + (LOUDEST_NOISE - FAINTEST_NOISE) * floor)
-        if self.renormalise:
-            changed -= changed.mean(0)
-            changed /= np.maximum(np.sqrt(np.einsum("tm,tm->m", changed, changed) / len(changed)), np.float32(1e-3))
+        if self.normalise in AXES:
+            _normalise(changed, AXES[self.normalise])
         return changed
 
     def _masked(self, frames: Floats, bands: int, random: np.random.Generator) -> Floats:
@@ -71,6 +72,12 @@ class SoundAugmentation:
             for begin in range(0, frames.shape[1], bands):
                 frames[:, begin + first : begin + last] = 0
         return frames
+
+
+def _normalise(frames: Floats, axis: int | None) -> None:
+    """Bring frames (T, M) to mean 0 and deviation 1, in each band or over all of them."""
+    frames -= frames.mean(axis)
+    frames /= np.maximum(np.sqrt(np.square(frames).mean(axis)), np.float32(1e-3))
 
 
 def _intervals(count: int, most: int, length: int, random: np.random.Generator) -> list[tuple[int, int]]:
@@ -122,5 +129,6 @@ def _with_floor(frames: Floats, level: float) -> Floats:
     """Add energy that is `level` deviations from the mean of each band."""
     scale = np.float32(LOG_SCALE)
     energies = np.exp(np.minimum(scale * frames, np.float32(LOUDEST)))
-    noisy: Floats = np.log(energies + np.exp(np.float32(LOG_SCALE * level))) / scale
+    floor = np.exp(np.minimum(scale * (frames.mean(0) + np.float32(level)), np.float32(LOUDEST)))
+    noisy: Floats = np.log(energies + floor) / scale
     return noisy

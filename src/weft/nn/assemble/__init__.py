@@ -118,7 +118,12 @@ POSITIONS: dict[str, type[NoPositions]] = {
     "alibi": Alibi,
 }
 BRIDGES: dict[str, type[Bridge]] = {"zeros": Zeros, "last": Last, "mean": Mean, "projected": Projected, "mlp": Mlp}
-POOLS: dict[str, type[pools.Pool]] = {"last": pools.Last, "mean": pools.Mean, "query": pools.Query}
+POOLS: dict[str, Callable[[int, Spec], pools.Pool]] = {
+    "last": lambda width, spec: pools.Last(width),
+    "mean": lambda width, spec: pools.Mean(width),
+    "query": lambda width, spec: pools.Query(width),
+    "parts": lambda width, spec: pools.Parts(width, spec.pool.parts, LayerOptions(spec.train.dropout).make_dropout()),
+}
 AnyReader = TokenReader | FrameReader | UnreadFrames | SoundReader | PictureReader
 AnyContext = StepContext | AttendedContext | FlowContext | JointContext | HopsContext
 AnyEncoder = RecurrentEncoder | TransformerEncoder | NoEncoder
@@ -189,7 +194,7 @@ def _tower(spec: Spec, shape: Shape) -> AnyTower:
     if table is not None and spec.encoder.kind == "none" and spec.pool.kind == "mean":
         return BagTower(table, spec.train.dropout)
     reader, encoder = _encoder(spec, _reading(spec, shape, table))
-    return Tower(reader, encoder, POOLS[spec.pool.kind](encoder.width))
+    return Tower(reader, encoder, POOLS[spec.pool.kind](encoder.width, spec))
 
 
 def _without_decoder(
@@ -209,7 +214,7 @@ def _without_decoder(
         return Aligned(reader, encoder, head)
     if spec.task == "classify-tokens":
         return Tagger(reader, encoder, head, ends)
-    pool = POOLS[spec.pool.kind](encoder.width)
+    pool = POOLS[spec.pool.kind](encoder.width, spec)
     return Classifier(reader, encoder, pool, head, beside())
 
 
