@@ -108,9 +108,11 @@ def _choose_members(choices: Choices, survey: Survey, given: Mapping[str, Any], 
     if {"steps", "epochs", "members"} & set(given.get("train", {})):
         return
     epochs = float(choices.merged("train", given)["max_epochs"])
+    if not epochs:  # each may use all of the time
+        return
     cores = time.cores if time.parallel else 1
     each = epochs * survey.columns["source"]["recordings"] * NUMBERS.word_cost / cores
-    count = int(min(NUMBERS.most_members, NUMBERS.word_share * time.seconds / max(each, 1e-9)))
+    count = int(min(NUMBERS.most_members, NUMBERS.word_share * time.seconds / each))
     if count > 1:
         choices.set("train.members", count, f"there is time for {count} models of {epochs:.0f} epochs")
 
