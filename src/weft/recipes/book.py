@@ -342,6 +342,9 @@ RECIPES: dict[str, Recipe] = {
         inside.field(),
         inside.quotes(),
         inside.indentation(),
+        inside.bottleneck_holds(),
+        inside.heads(),
+        inside.alignment(),
         inside.scaling(),
     )
 }
