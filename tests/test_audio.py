@@ -466,6 +466,8 @@ def test_words_are_told_apart_by_what_sounds_in_each_part(table: Path) -> None:
         "parts",
         "level",
     )
+    shown_values = {key: value for key, value, _ in choose(prepared.survey, words).reasons}
+    assert shown_values == {key: str(settings[key.split(".")[0]][key.split(".")[1]]) for key in shown_values}
     by_encoder = choose(prepared.survey, {**words, "encoder": {"kind": "recurrent"}}).layer
     assert by_encoder["pool"]["kind"] == "mean"
     long = replace(

@@ -91,7 +91,7 @@ def _choose_model(choices: Choices, survey: Survey, layout: str) -> None:
         choices.set(key, NUMBERS.picture_width)
     if survey.kind("target") == "text" and layout == "grid":
         choices.set("decoder.width", NUMBERS.picture_width)
-    choices.set("train.dropout", NUMBERS.picture_dropout)
+    choices.replace("train.dropout", NUMBERS.picture_dropout)
     choices.set("train.rate", NUMBERS.picture_rate)
     choices.set("train.max_epochs", NUMBERS.max_epochs)
 

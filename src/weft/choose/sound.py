@@ -57,7 +57,7 @@ def _choose_model(choices: Choices, survey: Survey, given: Mapping[str, Any]) ->
     choices.set("encoder.layers", NUMBERS.sound_layers)
     for key in ("encoder.width", "embed.width"):
         choices.set(key, NUMBERS.sound_width)
-    choices.set("train.dropout", NUMBERS.sound_dropout)
+    choices.replace("train.dropout", NUMBERS.sound_dropout)
     choices.set("train.rate", NUMBERS.sound_rate)
     choices.set("train.max_epochs", NUMBERS.max_epochs)
     longest = NUMBERS.long_line_margin * FRAMES_PER_SECOND * sound["longest"]
