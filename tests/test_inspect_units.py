@@ -94,6 +94,12 @@ def test_running_text_goes_on_from_piece_to_piece(language_runs: dict[str, Run])
 # --- states of units
 
 
+def test_nothing_is_tracked_where_nothing_was_read() -> None:
+    nothing = np.zeros(0, dtype=np.int64)
+    reading = units.Reading("decode", [], [""], nothing, nothing, {"1": np.zeros((0, 4), dtype=np.float32)})
+    assert tracked.tracked_in(reading, running=False) == []
+
+
 def test_units_of_a_running_text_are_those_of_one_pass(language_runs: dict[str, Run]) -> None:
     subject = Subject(language_runs["recurrent"].predictor)
     pieces = [Pair(STORY[:70], STORY[:70]), Pair(STORY[70:120], STORY[70:120])]

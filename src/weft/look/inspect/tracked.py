@@ -138,7 +138,7 @@ def tracked_in(reading: Reading, running: bool) -> list[Tracked]:
     for name, rule in RULES.items():
         values = np.concatenate([[0.0], *(rule.of_text(text) for text in texts)])
         every.append(Tracked(name, values[np.minimum(at, len(values) - 1)] * begun, rule.binary))
-    return [each for each in every if np.ptp(each.values) > 0]
+    return [each for each in every if each.values.size and np.ptp(each.values) > 0]
 
 
 def _places(reading: Reading) -> Array:
