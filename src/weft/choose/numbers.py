@@ -16,6 +16,7 @@ SHORT_RUNS = NOT_MEASURED + "a guess that a few short runs on trec and sst2 agre
 BY_HAND = NOT_MEASURED + "worked out by hand for data that are not among our data sets"
 CONVENTION = NOT_MEASURED + "a convention"
 SPOKEN = NOT_MEASURED + "a guess that a few short runs on spoken digits agree with"
+SPEAKERS = "Sound: what generalises to new speakers"
 STORIES = "Labels for a story and a question"
 SAFETY = NOT_MEASURED + "a limit that keeps time or memory in bounds"
 
@@ -258,20 +259,20 @@ class Numbers:
 
     word_seconds: float = number(
         2.0, "mean length (seconds) up to which recordings with labels are words", BY_EYE)
-    word_parts: int = number(8, "pool.parts of words", SPOKEN)
+    word_parts: int = number(8, "pool.parts of words", SPEAKERS)
     word_width: int = number(256, "width of a model that tells words apart", GUESS)
     word_rate: float = number(0.002, "learning rate of a model that tells words apart", GUESS)
     word_epochs: float = number(
-        10.0, "train.max_epochs of a model that tells words apart", SPOKEN)
+        10.0, "train.max_epochs of a model that tells words apart", SPEAKERS)
     word_recordings: float = number(32, "recordings of mean length in a batch of words", GUESS)
     word_cost: float = number(
         0.0006, "seconds that one recording takes in one epoch of a model that tells words apart",
-        SPOKEN)
+        SPEAKERS)
     word_share: float = number(0.85, "share of the budget that such models are trained in", GUESS)
     label_trim: float = number(
-        30, "audio.trim of recordings with labels (decibels)", SPOKEN)
+        30, "audio.trim of recordings with labels (decibels)", SPEAKERS)
     label_range: float = number(
-        45, "audio.range of recordings with labels (decibels)", SPOKEN)
+        45, "audio.range of recordings with labels (decibels)", SPEAKERS)
 
     # Pictures (pictures.py)
     line_ratio: float = number(2, "smallest median ratio of width to height of pictures of lines of text", BY_EYE)
