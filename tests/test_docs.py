@@ -312,7 +312,7 @@ def test_every_file_that_the_pages_name_exists() -> None:
 def test_every_recipe_has_a_page_and_stands_in_the_list() -> None:
     from weft.recipes.book import RECIPES
 
-    listed = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\)", text_of(ROOT / "docs/recipes/index.md"), re.MULTILINE)
+    listed = re.findall(r"^\| \[([\w-]+)\]\(([\w-]+)\.md\)", text_of(ROOT / "docs/recipes/index.md"), re.MULTILINE)
     assert [name for name, _ in listed] == [page for _, page in listed] == list(RECIPES)
     assert all((ROOT / f"docs/recipes/{name}.md").exists() for name in RECIPES)
 
