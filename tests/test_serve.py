@@ -8,6 +8,8 @@ import random
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -550,6 +552,15 @@ def children_of(process: int) -> list[int]:
     """The processes that a process has started and that run; without those that it is forked from."""
     listed = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
     return [int(child) for child in listed if b"weft.serve.worker" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def test_metrics_of_a_worker_have_their_room_before_the_disk_is_full(tmp_path: Path) -> None:
+    code = "from weft.serve.metrics import Metrics; Metrics()"
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    sizes = [path.stat() for path in tmp_path.glob("*.db")]
+    assert len(sizes) == 3  # counters, gauges and histograms
+    assert all(512 * size.st_blocks >= size.st_size for size in sizes)
 
 
 def test_the_guide_lists_every_setting_with_its_default_and_meaning() -> None:
