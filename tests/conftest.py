@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
@@ -71,8 +71,12 @@ def _blank_pictures() -> Iterator[pytest.MonkeyPatch]:
     """Figures are made but not rendered: that takes longer than all else in a short run."""
     from matplotlib.figure import Figure
 
+    def save_blank(figure: Figure, target: str | Path | BinaryIO, **_: Any) -> None:
+        blank = b"\x89PNG, not rendered"
+        Path(target).write_bytes(blank) if isinstance(target, str | Path) else target.write(blank)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Figure, "savefig", lambda figure, path, **_: Path(path).write_bytes(b"\x89PNG, not rendered"))
+        patch.setattr(Figure, "savefig", save_blank)
         yield patch
 
 

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from variants import ANSWERS, CTC, LABELS, NOTES, NUMBERS, RESTORED, STEPPING, TOWERS, fits, layer, transformer
+from variants import ANSWERS, CTC, HOPS, LABELS, NOTES, NUMBERS, RESTORED, STEPPING, TOWERS, fits, layer, transformer
 from weft.core.errors import UserError
 from weft.core.kinds import Batch, Column
 from weft.core.pair import END, PAD, START
@@ -135,7 +135,7 @@ def test_the_names_in_the_settings_are_those_of_the_tables(names: tuple[str, ...
 
 
 def test_every_line_of_every_table_is_in_some_variant() -> None:
-    trees = {**VARIANTS, **LABELS, **NUMBERS, **NOTES, **ANSWERS, **RESTORED, **TOWERS}.values()
+    trees = {**VARIANTS, **LABELS, **NUMBERS, **NOTES, **ANSWERS, **RESTORED, **TOWERS, "hops": HOPS}.values()
     seen = {(key, value) for tree in trees for key, value in flatten(compose(("flag", tree)).spec.model_dump())}
     wanted = [("encoder.cell", c) for c in CELLS] + [("decoder.cell", c) for c in CELLS]
     wanted += [("decoder.attention.score", s) for s in ("none", *SCORES)]

@@ -284,13 +284,14 @@ def shortened(data: Any) -> Any:
     def write(folder: Path) -> Files:
         folder.mkdir(parents=True)
         files = data(folder / "whole")
-        paths = {"train": files.train, "valid": files.valid, **files.tests}
+        paths = {"train": files.train, **({"valid": files.valid} if files.valid else {}), **files.tests}
         cut = {}
         for name, path in paths.items():
             lines = Path(path).read_text(encoding="utf-8").splitlines(keepends=True)
             cut[name] = folder / f"{name.replace(' ', '-')}{Path(path).suffix or '.tsv'}"
             cut[name].write_text("".join(lines[: 300 if name == "train" else 12]), encoding="utf-8")
-        return Files(str(cut["train"]), str(cut["valid"]), {name: str(cut[name]) for name in files.tests})
+        valid = str(cut["valid"]) if files.valid else None
+        return Files(str(cut["train"]), valid, {name: str(cut[name]) for name in files.tests})
 
     return write
 

@@ -12,6 +12,7 @@ import torch
 import weft as package
 from resuming import resumed_copy, weights_of
 from test_answers import SMALL, questions, sides_of, write
+from variants import HOPS
 from weft.api import Run
 from weft.choose import choose
 from weft.core.batching import batch_of
@@ -57,11 +58,6 @@ STEMS = {  # the examples of Porter (1980)
     **{"electrical": "electr", "revival": "reviv", "allowance": "allow", "replacement": "replac", "adoption": "adopt"},
     **{"effective": "effect", "probate": "probat", "rate": "rate", "cease": "ceas", "controlling": "control"},
     **{"roll": "roll", "connections": "connect", "is": "is", "straße": "straße", "x25": "x25"},
-}
-HOPS: dict[str, Any] = {
-    **{"task": "classify", "data": {"context": "question"}, "encoder": {"kind": "none", "width": 16}},
-    **{"embed": {"width": 16}, "context": {"kind": "text", "use": "hops", "shared": True, "hops": 2}},
-    **{"train": {"dropout": 0.0}, "source": {"tokens": "words"}},
 }
 
 

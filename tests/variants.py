@@ -322,6 +322,11 @@ ANSWERS: dict[str, Layer] = {
     "answer-lexical": {**SIMPLE, "task": "answer", "context": {"use": "flow", "lexical": True}},
     "answer-sentence": {**SIMPLE, "task": "answer", "answer": {"unit": "sentence"}},
 }
+HOPS: Layer = {
+    **{"task": "classify", "data": {"context": "question"}, "encoder": {"kind": "none", "width": 16}},
+    **{"embed": {"width": 16}, "context": {"kind": "text", "use": "hops", "shared": True, "hops": 2}},
+    **{"train": {"dropout": 0.0}, "source": {"tokens": "words"}},
+}
 RESTORED: dict[str, Layer] = {
     **{
         f"masked-{encoder}-{'tied' if tied else 'untied'}": {
