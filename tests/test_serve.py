@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -24,7 +26,7 @@ import pytest
 import malformed
 from commands import Weft, refused
 from processes import Started
-from serving import Running, told, wait_until_ready
+from serving import Running, received, told, wait_until_ready
 from weft.search.clock import Clock
 from weft.serve.settings import explained
 
@@ -217,6 +219,11 @@ def test_a_slow_client_is_told_so_and_does_not_hold_a_connection(server: Running
         head("transfer-encoding: xchunked") + b"0\r\n\r\n",
         head("a" * 300_000)[:-4],
         head("bad header"),
+        head("transfer-encoding: chunked", "content-length: 2") + b"{}",
+        head("host: elsewhere"),
+        b"GET health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
     ],
 )
 def test_what_is_no_http_is_refused_and_the_connection_closed(server: Running, content: bytes) -> None:
@@ -224,6 +231,23 @@ def test_what_is_no_http_is_refused_and_the_connection_closed(server: Running, c
     assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 431", b"HTTP/1.1 501")), answer
     assert b'"todo"' in answer or answer.startswith(b"HTTP/1.1 501")
     assert texts(predict(server, inputs=["abcd"]))
+
+
+def test_a_head_that_never_ends_is_refused_before_it_fills_the_memory(server: Running) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
+        with contextlib.suppress(ConnectionError):
+            for number in range(200):
+                connection.sendall(f"x-{number}: {'a' * 1000}\r\n".encode())
+        assert received(connection).startswith(b"HTTP/1.1 431")
+
+
+def test_requests_that_are_sent_before_the_last_is_answered_are_answered_in_order(server: Running) -> None:
+    content = json.dumps({"run": "ab-cd", "inputs": ["abcd"]}).encode()
+    asked = head("content-type: application/json", f"content-length: {len(content)}") + content
+    answer = server.send(asked + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nnonsense\r\n\r\n", seconds=5)
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer)[0] == b"200"
+    assert b"outputs" in answer.partition(b"HTTP/1.1 200")[2].partition(b"HTTP/1.1")[0]
 
 
 def test_a_client_that_closes_its_side_does_no_harm(server: Running) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -13,7 +15,8 @@ from weft.learn.budget import Budget, parse_seconds, rate_at
 from weft.runs.folder import FORMAT, RunFolder, differences
 from weft.runs.job import named_files
 from weft.settings import Composed, Layer, compose, flatten, implied_kind, merge, put, read_file, read_overrides
-from weft.spec import Spec, TransformerDecoder, TransformerEncoder
+from weft.spec import Side, Spec, TransformerDecoder, TransformerEncoder
+from weft.tasks import TASKS
 
 TRANSFORMER = ["encoder.kind=transformer", "decoder.kind=transformer", "embed.positions=sinusoid"]
 
@@ -517,6 +520,24 @@ def test_a_width_alone_keeps_the_family_of_the_layer_below() -> None:
     assert isinstance(composed.spec.decoder, TransformerDecoder)
     assert composed.spec.decoder.width == 64
     assert composed.origins["decoder.kind"] == "autopilot"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_pair_of_kinds_fits_a_task_or_is_refused_in_three_parts(task: str) -> None:
+    kinds = get_args(Side.model_fields["kind"].annotation)
+    for source, target in itertools.product(kinds, kinds):
+        with contextlib.suppress(UserError):
+            compose(("flag", {"task": task, "source.kind": source, "target.kind": target}))
+
+
+@pytest.mark.parametrize(
+    "setting", ["source.kind=label", "source.kind=document", "target.kind=none", "target.kind=audio"]
+)
+def test_a_kind_that_a_column_cannot_have_is_refused(setting: str) -> None:
+    role = setting.partition(".")[0]
+    with pytest.raises(UserError, match=f"a {role} cannot be of this kind") as error:
+        compose(("flag", read_overrides([setting])))
+    assert error.value.todo.startswith("choose one of text, numbers")
 
 
 def test_a_spec_cannot_be_changed() -> None:

@@ -9,7 +9,7 @@ import typer
 
 from weft.cli import common
 
-NEEDED = ("starlette", "uvicorn", "prometheus_client", "python_multipart")
+NEEDED = ("starlette", "uvicorn", "httptools", "prometheus_client", "python_multipart")
 
 
 def serve(

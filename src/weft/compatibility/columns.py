@@ -84,8 +84,6 @@ def check_series_read(spec: Spec) -> None:
 
 
 def check_audio(spec: Spec) -> None:
-    if spec.target.kind == "audio":
-        raise ValueError("target.kind=audio: sound can be read, not written; set source.kind=audio")
     kinds = (spec.source.kind, spec.context.kind)
     parts = [f"data.{name}" for name in ("start", "end") if getattr(spec.data, name) is not None]
     if parts and spec.source.kind not in ("audio", "auto"):
@@ -101,8 +99,6 @@ def check_audio(spec: Spec) -> None:
 
 def check_image(spec: Spec) -> None:
     image, encoder = spec.image, spec.encoder
-    if spec.target.kind == "image":
-        raise ValueError("target.kind=image: pictures can be read, not written; set source.kind=image")
     if spec.source.kind not in ("image", "auto"):
         if image != Image():
             raise ValueError(

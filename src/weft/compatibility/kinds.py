@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from weft.compatibility.columns import check_audio, check_context, check_image, check_series, check_series_read
 from weft.compatibility.tables import (
+    READ,
     SERIES,
     WITHOUT_DECODER,
+    WRITTEN,
     metrics_of,
 )
 from weft.compatibility.tasks import check_alone, check_answers, check_corrupt_settings, check_documents, check_labels
@@ -18,6 +20,7 @@ from weft.spec import (
 
 def check_kinds(spec: Spec) -> None:
     """Raise ValueError for the first combination that is not compatible."""
+    _check_roles(spec)
     check_labels(spec)
     check_answers(spec)
     check_documents(spec)
@@ -32,6 +35,13 @@ def check_kinds(spec: Spec) -> None:
     _check_text_only(spec)
     check_alone(spec)
     check_corrupt_settings(spec)
+
+
+def _check_roles(spec: Spec) -> None:
+    """Refuse kinds that are read but not written, and kinds that are written but not read."""
+    for role, kind, known in (("source", spec.source.kind, READ), ("target", spec.target.kind, WRITTEN)):
+        if kind not in ("auto", *known):
+            raise ValueError(f"{role}.kind={kind}: a {role} cannot be of this kind; choose one of {', '.join(known)}")
 
 
 def _check_selection(spec: Spec) -> None:

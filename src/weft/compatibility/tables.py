@@ -11,13 +11,15 @@ WITHOUT_DECODER = ("label", "span", "hidden", "vector")  # heads of models that 
 TOGETHER = ("flow", "joint")  # ways to read the context that change how the source is read
 DENSITIES = ("squared", "distance", "gaussian", "mixture")  # the objectives of numbers
 POINTS = ("squared", "distance")  # those that predict no probabilities
+READ = ("text", "numbers", "notes", "audio", "image", "none")  # the kinds of sources
+WRITTEN = ("text", "numbers", "notes", "label", "span", "document")  # the kinds of targets
 SERIES = {"numbers": DENSITIES, "notes": ("notes",)}  # what is predicted step by step, and by which objectives
 TARGETS = {name: task.target for name, task in TASKS.items() if task.target}  # the kind of target that a task fixes
 
 
 def metrics_of(task: str, target_kind: str = "auto") -> list[str]:
     """Return the metrics that a checkpoint can be chosen by, the first by default."""
-    usual = ("text", *SERIES) if target_kind == "auto" else (target_kind,)
+    usual = (target_kind,) if target_kind in WRITTEN else ("text", *SERIES)
     own = TASKS[task].scores if target_kind in ("auto", "text") else None
     if TASKS[task].alone and target_kind in SERIES:
         own = "continued"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import time
-import uuid
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,14 +20,17 @@ OPEN = ("/", "/docs", "/openapi.json", "/health", "/spec", "/favicon.ico")  # pa
 OPEN_UNDER = ("/page/", "/v2/health/")
 KEY_IN_BODY = ("/translate", "/detect")  # LibreTranslate's clients may send their key there
 ALWAYS = ("/health", "/metrics", "/v2/health/live", "/v2/health/ready")  # answered under any load
-SECURE = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "x-frame-options": "DENY",
-    "cross-origin-resource-policy": "same-origin",
-    "content-security-policy": "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; "
-    "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-}
+SECURE = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; "
+        b"style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+)
 
 
 class Guard:
@@ -59,7 +62,10 @@ class Guard:
 
     def _check_host(self, headers: Headers) -> None:
         """Refuse other names of this machine, by which web pages of others could reach it, and their origins."""
-        host = _host_of(headers.get("host", ""))
+        names = headers.getlist("host")
+        if len(names) > 1:
+            raise Problem(400, "the request names several hosts", "header Host", "send it once")
+        host = _host_of("".join(names))
         if self._hosts and host not in self._hosts:
             todo = "use the name that the server was started with, or add it to its setting hosts"
             raise Problem(400, "this server does not answer to that host name", "header Host", todo)
@@ -82,7 +88,11 @@ class _Passage:
     def __init__(self, app: ASGIApp, service: Service, scope: Scope) -> None:
         self._app, self._service, self._scope = app, service, scope
         self._status, self._started = 0, time.perf_counter()
-        self._entry: dict[str, object] = {"id": uuid.uuid4().hex[:16], "method": scope["method"], "route": "none"}
+        self._entry: dict[str, object] = {
+            "id": f"{random.getrandbits(64):016x}",
+            "method": scope["method"],
+            "route": "none",
+        }
         scope.setdefault("state", {})["entry"] = self._entry
 
     async def run(self, guard: Guard, receive: Receive, send: Send) -> None:
@@ -113,10 +123,11 @@ class _Passage:
             self._count()
 
     def _add_headers(self, message: Message) -> None:
-        headers = MutableHeaders(scope=message)
-        headers["x-request-id"] = str(self._entry["id"])
-        for name, value in SECURE.items():
-            headers.setdefault(name, value)
+        """Add the headers of every response, but for those that a route has set itself."""
+        headers = list(message["headers"])
+        present = {name for name, _ in headers}
+        headers += [header for header in SECURE if header[0] not in present]
+        message["headers"] = [*headers, (b"x-request-id", str(self._entry["id"]).encode())]
 
     def _count(self) -> None:
         """Count the request, and write its line of the log; one whose client went away has the status 499."""
