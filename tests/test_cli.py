@@ -1154,8 +1154,8 @@ def test_a_single_row_is_counted_in_the_singular(weft: Weft) -> None:
     assert weft("data", put("a.tsv", "ab\tba\n")).lines[0] == "1 good row, 0 bad rows, 0 blank lines"
 
 
-def test_settings_that_are_piped_fit_a_hundred_columns(weft: Weft, tiny_run: Run) -> None:
-    for done in (weft("config", "show"), weft("config", "show", tiny_run.path)):
+def test_tables_of_sentences_that_are_piped_fit_a_hundred_columns(weft: Weft, tiny_run: Run) -> None:
+    for done in (weft("config", "show"), weft("config", "show", tiny_run.path), weft("recipe", "list")):
         assert max(len(line) for line in done.lines) <= 100
 
 

@@ -127,6 +127,18 @@ def test_what_is_taken_is_trained_on_unless_it_is_held_still(masked: Run, folder
     assert all(not torch.equal(old[name], new[name]) for name in old if name.startswith("encoder."))
 
 
+def test_few_labels_do_not_change_embeddings_that_were_held_from_latent_directions(
+    masked: Run, folder: Path, tmp_path: Path
+) -> None:
+    labels = write_labels(folder / "labels.tsv", WORDS[5:])
+    latent = pretrained(folder, "masked-lm", WORDS[:20], "latent", **{"embed.latent": True, "train.freeze": ["embed"]})
+    run, _ = fine_tuned(latent, labels, tmp_path / "run")
+    assert run.spec.train.freeze == ("embed",)
+    assert RunFolder(run.path).read_choices()["origins"]["train.freeze"] == "init"
+    assert fine_tuned(latent, labels, tmp_path / "own", **{"train.freeze": []})[0].spec.train.freeze == ()
+    assert fine_tuned(masked, labels, tmp_path / "other")[0].spec.train.freeze == ()
+
+
 def test_a_model_of_pairs_takes_all_of_a_denoising_one(folder: Path, tmp_path: Path) -> None:
     denoising = pretrained(folder, "denoise", WORDS, "denoise")
     pairs = write_pairs(folder / "pairs.tsv")

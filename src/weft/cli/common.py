@@ -19,6 +19,7 @@ ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _on_bad_line: str | None = None
 _strict = False
 WIDTH_OF_FILES = 1000  # columns of a table that is written to a file or a pipe: nothing is cut or wrapped
+READABLE = 100  # columns of a table of sentences that is not shown on a terminal
 
 
 class Command(TyperCommand):

@@ -10,7 +10,6 @@ import typer
 from weft.cli import common
 
 app = typer.Typer(cls=common.Group, no_args_is_help=True, help="Show every setting, or check a file of settings.")
-WIDTH = 100  # columns of the table where it is not shown on a terminal
 
 
 @app.command(cls=common.Command)
@@ -51,7 +50,7 @@ def show(
     ]
     if what is None:
         rows += _of_transformers({row[0] for row in rows})
-    common.show(common.table(["setting", "value", "from", "meaning"], rows, words=True), width=WIDTH)
+    common.show(common.table(["setting", "value", "from", "meaning"], rows, words=True), width=common.READABLE)
 
 
 def _of_transformers(known: set[str]) -> list[list[str]]:

@@ -26,7 +26,7 @@ def list_() -> None:
     from weft.recipes.book import RECIPES
 
     rows = [[recipe.name, recipe.question] for recipe in RECIPES.values()]
-    common.show(common.table(["recipe", "question"], rows, words=True))
+    common.show(common.table(["recipe", "question"], rows, words=True), width=common.READABLE)
 
 
 @app.command(cls=common.Command)

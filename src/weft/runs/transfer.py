@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from weft.choose.numbers import NUMBERS
 from weft.core.errors import UserError
 from weft.core.pair import SPECIALS, UNKNOWN
 from weft.data.prepare import Prepared
@@ -100,7 +101,17 @@ class Origin:
             layer[role] = {"tokens": old.kind, "size": one.get(role, self.spec.target.size)}
         if self.spec.one_table and {"source", "target"} <= set(kept) and not TASKS[task].alone:
             layer["embed"]["shared"] = True
+        if "source" in kept and self._holds_embeddings(task, prepared.survey.pairs):
+            layer["train"] = {"freeze": ["embed"]}
         return layer
+
+    def _holds_embeddings(self, task: str, pairs: int) -> bool:
+        """Return whether embeddings that the other run started from latent directions, and held, are held here, too.
+
+        A few labels would spoil them for the words that they do not have.
+        """
+        held = self.spec.embed.latent and "embed" in self.spec.train.freeze
+        return held and TASKS[task].target in ("label", "labels") and pairs <= NUMBERS.few_rows
 
     def _encoder(self) -> Layer:
         """Return the settings of the encoder; a recurrent language model becomes one that reads forward."""
