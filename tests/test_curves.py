@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from weft.look.curves import curves_figure
+from weft.look.curves import curves_figure, label_of
 
 
 def figure_of(path: Path, points: int) -> Figure:
@@ -61,3 +61,11 @@ def test_the_axis_of_the_loss_has_the_unit_of_the_targets(tmp_path: Path, kind: 
     axes = curves_figure(log).axes[0]
     assert axes.get_ylabel() == axis
     assert axes.get_lines()[0].get_label() == curve
+
+
+def test_the_axis_of_a_metric_has_the_name_that_the_kind_of_target_gives_it() -> None:
+    assert label_of("accuracy", {"target": "text"}) == "next-token accuracy (%)"
+    assert label_of("accuracy", {"target": "label"}) == "accuracy (%)"
+    assert label_of("accuracy") == "accuracy"  # which of them is not known
+    assert label_of("bleu") == "BLEU"
+    assert label_of("of-another-version") == "of-another-version"

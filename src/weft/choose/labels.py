@@ -49,7 +49,7 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     choices.set("train.max_epochs", NUMBERS.tag_epochs if per_word else NUMBERS.label_epochs)
     choices.set("train.select", "accuracy")
     if not per_word:
-        choices.set("pool.kind", "mean", "the mean of the states: every word counts")
+        choices.set("pool.kind", "mean", "the mean of the states: every part of the source counts")
         _weigh_labels(choices, labels)
     if survey.kind("source") == "text":
         _read_text(choices, survey, given, time)

@@ -13,6 +13,7 @@ from weft.compare.variants import folder_name
 from weft.data.prepare import counted
 from weft.runs.report import clock
 from weft.settings import flatten
+from weft.tasks import TASKS
 
 
 def write_page(folder: ComparisonFolder, plan: ComparisonPlan, rows: Sequence[Row], command: str) -> None:
@@ -115,12 +116,20 @@ def draw(folder: ComparisonFolder, plan: ComparisonPlan, rows: Sequence[Row]) ->
         lines.append(Line(row.label, row.combination.variant.value_indices, seeds))
     most = plan.base["train"]["valid_pairs"]
     title = f"Score against training time (greedy search, at most {most:,} validation pairs)"
-    draw_score_time(lines, folder.path / "score-time.png", plan.metric, title)
+    draw_score_time(lines, folder.path / "score-time.png", _score_axis(plan), title)
     pictures = [("score against training time", "score-time.png")]
     pictures.append(_draw_lengths(folder, plan, scored, "", "score-length.png"))
     for name in plan.request["tests"]:
         pictures.append(_draw_lengths(folder, plan, scored, name, f"score-length-{folder_name(name)}.png"))
     return pictures
+
+
+def _score_axis(plan: ComparisonPlan) -> str:
+    """Return the name of the metric, as the task has it."""
+    from weft.look.curves import label_of
+
+    task = TASKS[plan.base["task"]]
+    return label_of(plan.metric, {"target": task.scores or task.target or "text"})
 
 
 def _draw_lengths(
@@ -134,7 +143,7 @@ def _draw_lengths(
     lines = [Line(r.label, r.combination.variant.value_indices, tuple(map(points, r.results))) for r in rows]
     classes = [(length.name, length.pairs) for length in _scores(rows[0].results[0], test).lengths]
     title = "score against source length" + (f": {test}" if test else "")
-    draw_score_length(lines, classes, folder.path / file, plan.metric, plan.unit, title.capitalize())
+    draw_score_length(lines, classes, folder.path / file, _score_axis(plan), plan.unit, title.capitalize())
     return title, file
 
 

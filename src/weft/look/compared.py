@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from weft.look.curves import INK, label_of, open_flat_axis, save, style
+from weft.look.curves import INK, open_flat_axis, save, style
 
 COLOURS = ("#1f5f99", "#c4501b", "#2f8f5b", "#8a4fa3", "#c99a12", "#3fa7b5", "#b0447a", "#6b6b6b", "#7a9a2e", "#8c5a3c")
 STROKES = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (3, 1.5)))
@@ -59,8 +59,8 @@ def look_of(value_indices: tuple[int, ...]) -> Look:
     return Look(COLOURS[first % len(COLOURS)], STROKES[second % len(STROKES)], MARKERS[third % len(MARKERS)])
 
 
-def draw_score_time(lines: Sequence[Line], path: Path, metric: str, title: str = "") -> None:
-    """Draw the validation score of each variant over training time."""
+def draw_score_time(lines: Sequence[Line], path: Path, score: str, title: str = "") -> None:
+    """Draw the validation score of each variant over training time; `score` is the name of its axis."""
     figure, axes = _figure(title)
     faint = sum(len(line.seeds) for line in lines if len(line.seeds) > 1) <= MAX_SINGLE_SEEDS
     for line, look in reversed(list(zip(lines, looks_of(lines), strict=True))):  # the first of the ranking lies on top
@@ -70,7 +70,7 @@ def draw_score_time(lines: Sequence[Line], path: Path, metric: str, title: str =
         mean = mean_curve(line.seeds)
         (drawn,) = axes.plot(*_xy(mean), color=look.colour, linewidth=2.0, label=line.label)
         drawn.set(linestyle=look.stroke, marker=look.marker, markersize=5, markevery=[-1] if mean else None)
-    style(axes, "training time", label_of(metric))
+    style(axes, "training time", score)
     axes.xaxis.set_major_formatter(FuncFormatter(_clock))
     longest = max((x for line in lines for seed in line.seeds for x, _ in seed), default=1.0)
     axes.xaxis.set_major_locator(MultipleLocator(next((s for s in TICKS if longest / s <= MAX_TICKS), longest)))
@@ -81,7 +81,7 @@ def draw_score_time(lines: Sequence[Line], path: Path, metric: str, title: str =
 
 
 def draw_score_length(
-    lines: Sequence[Line], classes: Sequence[tuple[str, int]], path: Path, metric: str, unit: str, title: str = ""
+    lines: Sequence[Line], classes: Sequence[tuple[str, int]], path: Path, score: str, unit: str, title: str = ""
 ) -> None:
     """Draw the final score of each variant by classes of source length (their names and numbers of pairs)."""
     figure, axes = _figure(title)
@@ -95,7 +95,7 @@ def draw_score_length(
         points = mean_points(line.seeds)
         (drawn,) = axes.plot(*_xy(points), color=look.colour, linewidth=2.0, label=line.label)
         drawn.set(linestyle=look.stroke, marker=look.marker, markersize=5, clip_on=False)
-    style(axes, f"source length ({unit}); bars: how many pairs", label_of(metric))
+    style(axes, f"source length ({unit}); bars: how many pairs", score)
     axes.set_xticks(range(len(classes)), [f"{name}\n({count:,})" for name, count in classes])
     axes.set_ylim(bottom=0)
     _legend(axes)

@@ -25,7 +25,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from weft.runs.log import LogFile
-from weft.score.metrics import TABLES, metric_named, table_for
+from weft.score.metrics import TABLES, table_for
 
 Row = dict[str, Any]
 
@@ -172,12 +172,12 @@ def _style_rates(rates: Axes) -> None:
 
 
 def _draw_metric(axes: Axes, evaluations: list[Row]) -> None:
-    named = [row["metric"] for row in evaluations if isinstance(row.get("metric"), str)]
-    metric = named[-1] if named else "score"
+    named_rows = [row for row in evaluations if isinstance(row.get("metric"), str)]
+    metric = named_rows[-1]["metric"] if named_rows else "score"
     scored = [row | {"score": row.get("score", row.get(metric))} for row in evaluations]
     scored = [row for row in scored if _is_number(row["score"])]
     _plot(axes, _curve(scored, "score"), metric, METRIC, 1.8)
-    _style_steps(axes, label_of(metric))
+    _style_steps(axes, label_of(metric, named_rows[-1] if named_rows else None))
     best = [row for row in scored if row.get("best") is True]
     if best:
         _mark_best(axes, best[-1]["step"], best[-1]["score"])
@@ -185,10 +185,15 @@ def _draw_metric(axes: Axes, evaluations: list[Row]) -> None:
         _write(axes, "no evaluation yet")
 
 
-def label_of(metric: str) -> str:
-    """Return the name of a metric for an axis."""
-    known = any(metric in table for table in TABLES.values())
-    return metric_named(metric).label if known else metric
+def label_of(metric: str, line: Row | None = None) -> str:
+    """Return the name of a metric for an axis, as the kind of target has it that a line of a log is about.
+
+    Without such a line, a metric that several kinds of targets have in different senses keeps its short name.
+    """
+    if line is not None and metric in table_for(line):
+        return table_for(line)[metric].label
+    labels = {table[metric].label for table in TABLES.values() if metric in table}
+    return labels.pop() if len(labels) == 1 else metric
 
 
 def _mark_best(axes: Axes, step: float, score: float) -> None:
