@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from weft.core.pair import Pair
 from weft.core.trace import note, scope, trace
 from weft.look.inspect import alignment, report
 from weft.look.inspect.attention import attention_numbers, coverage, entropy, maps_of, monotonicity
+from weft.look.inspect.limits import MOST_SECONDS
 from weft.look.inspect.subject import Subject
 from weft.look.inspect.table import VIEWS
 from weft.predict.predictor import Predictor
@@ -259,6 +261,20 @@ def test_long_lines_are_cut_and_say_so(tiny_run: Run) -> None:
     plot = numbers(tiny_run, "ab" * 100, views="attention")["lines"][0]["views"]["attention"]["cross"]
     assert len(plot["columns"]) == 100
     assert "first" in plot["note"]
+
+
+def test_when_the_time_is_over_the_rest_is_left_out_and_a_note_says_so(
+    weft: Weft, tiny_run: Run, tiny_pairs: Path, tmp_path: Path
+) -> None:
+    out, numbers = tmp_path / "report.html", tmp_path / "numbers.json"
+    flags = ("--table", tiny_pairs, "--view", "attention,beam,storage", "--out", out, "--json", numbers)
+    done = weft("inspect", tiny_run.path, *flags, "--seconds", "0")
+    seen = json.loads(numbers.read_text(encoding="utf-8"))
+    assert [len(line["views"]) for line in seen["lines"][:2]] == [2, 0]  # the first line has both
+    assert "the time of 0 s was over" in seen["left_out"]["storage"]
+    assert "Only the first 1 line of 50 show attention" in done.err
+    assert "storage is left out" in done.err
+    assert inspect.signature(tiny_run.inspect).parameters["seconds"].default == MOST_SECONDS == 120
 
 
 def test_a_run_that_is_still_training_says_so(tiny_run: Run, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from weft.data.sides.document import body
 from weft.data.sound.given import keep_sound
 from weft.data.text.tokens import Tokeniser
 from weft.learn.budget import read_seconds
-from weft.look.inspect.limits import MOST_TRAINING_LINES
+from weft.look.inspect.limits import MOST_SECONDS, MOST_TRAINING_LINES
 from weft.look.inspect.report import Report, inspect
 from weft.look.inspect.views import Options
 from weft.predict import engines
@@ -283,19 +283,20 @@ class Run:
         what_if: Sequence[str] = (),
         units: Sequence[str] = (),
         labels: Sequence[float] = (),
+        seconds: float = MOST_SECONDS,
     ) -> Report:
         """Look inside: what the model did with some inputs, or with a table of pairs; a notebook shows the page.
 
         `views` are names such as "attention" or ["attention", "errors"]; without them, those that fit are shown.
         `what_if` are changes such as "input:3=x", `units` names such as "decode.1.c.17", which `cells` and `neighbours`
-        show, `labels` numbers, one for each symbol, that `cells` looks for. The report has `numbers` (what --json
-        writes), `page`, `save(path)` and `save_json(path)`.
+        show, `labels` numbers, one for each symbol, that `cells` looks for. After `seconds`, what has not begun is left
+        out, with a note. The report has `numbers` (what --json writes), `page`, `save(path)` and `save_json(path)`.
         """
         given = [inputs] if isinstance(inputs, str | Pair) else inputs
         pairs = [self.as_input(line, number) for number, line in enumerate(given, 1)]
         rows = self._read(table) if isinstance(table, str | Path) else as_pairs(table or ())
         names = [views] if isinstance(views, str) else list(views)
-        options = Options(edits=what_if, units=units, labels=labels)
+        options = Options(edits=what_if, units=units, labels=labels, seconds=seconds)
         return inspect(
             self.predictor,
             self.folder,

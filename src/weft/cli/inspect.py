@@ -57,6 +57,12 @@ def inspect(
             metavar="FILE",
         ),
     ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            help="The time after which lines and summaries that have not begun are left out.", min=0, metavar="N"
+        ),
+    ] = 120,
     form: Annotated[
         str,
         typer.Option("--format", help="html (a page), or svg, png or pdf: a picture of one view.", metavar="FORMAT"),
@@ -106,6 +112,7 @@ def inspect(
         what_if=what_if or (),
         units=unit or (),
         labels=() if labels is None else _numbers(labels),
+        seconds=seconds,
     )
     report.save(out, form)
     if as_json is not None:
@@ -114,6 +121,8 @@ def inspect(
     common.show(f"{out} · {', '.join(sorted(seen)) or 'no view'}")
     for name, reason in report.numbers["left_out"].items():
         common.complain(f"{name} is left out: {reason}", label="note")
+    for note in report.numbers["notes"]:
+        common.complain(note, label="note")
 
 
 def _numbers(path: Path) -> list[float]:

@@ -14,3 +14,4 @@ SHOWN_TEXT = 600  # symbols of it that are coloured
 MOST_STATE_NUMBERS = 50_000_000  # of states that are kept at a time: 200 MB
 MOST_PROBED = 2_000  # lines that probes of the bottleneck see
 MOST_COMPARED = 10_000  # training lines among which neighbours are searched
+MOST_SECONDS = 120.0  # after which lines and summaries that are not begun yet are left out

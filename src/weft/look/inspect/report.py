@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from weft.core.errors import UserError
 from weft.core.files import write_whole
 from weft.core.pair import Pair
+from weft.data.prepare import counted
 from weft.data.text.tokens import Tokeniser
 from weft.look.card import architecture
 from weft.look.inspect.limits import MOST_INPUTS, MOST_ROWS, MOST_TRAINING_LINES
@@ -110,11 +112,13 @@ def inspect(
     chosen, left_out = _chosen(subject, wanted, [] if ALL in views else views, bool(table), material.options.edits)
     lines = [{**line.to_json(), **_unseen(line), "views": {}} for line in material.lines]
     summary: dict[str, Any] = {}
+    clock = _Clock(material.options.seconds)
     for view in chosen:
         try:
-            _show(view, material, lines, summary)
+            if said := _show(view, material, lines, summary, clock):
+                notes.append(said)
         except DoesNotApply as error:
-            if view.name in views:
+            if view.name in views and error.reason != clock.reason:
                 todo = error.todo or "leave this view out"
                 raise UserError(error.reason, f"view {view.name}", todo) from None
             left_out[view.name] = error.reason
@@ -132,13 +136,36 @@ def inspect(
     )
 
 
-def _show(view: View, material: Material, lines: list[dict[str, Any]], summary: dict[str, Any]) -> None:
-    """Put what a view shows into the lines and the summary."""
+class _Clock:
+    """Says when the time of an inspection is over; the first line and the first summary are always looked at."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._until = seconds, time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self._until
+
+    @property
+    def reason(self) -> str:
+        return f"the time of {self._seconds:g} s was over (--seconds gives it more)"
+
+
+def _show(view: View, material: Material, lines: list[dict[str, Any]], summary: dict[str, Any], clock: _Clock) -> str:
+    """Put what a view shows into the lines and the summary; return a note if not all lines have it."""
+    note = ""
     if view.of_line is not None:
-        for line, content in zip(material.lines, lines, strict=True):
+        for number, (line, content) in enumerate(zip(material.lines, lines, strict=True)):
+            if number and clock.is_over:
+                note = f"Only the first {counted(number, 'line')} of {len(lines)} show {view.name}: {clock.reason}."
+                break
             content["views"][view.name] = dict(view.of_line(line, material.options))
     if view.of_all is not None and (material.table or view.of_line is None or len(material.lines) > 1):
-        summary[view.name] = dict(view.of_all(material))
+        if not summary or not clock.is_over:
+            summary[view.name] = dict(view.of_all(material))
+        elif view.of_line is None:
+            raise DoesNotApply(clock.reason)
+    return note
 
 
 def _material(

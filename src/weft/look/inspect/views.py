@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from weft.core.pair import Pair
+from weft.look.inspect.limits import MOST_SECONDS
 from weft.look.inspect.plots import Plots
 from weft.look.inspect.subject import Line, Subject
 
@@ -26,6 +27,7 @@ class Options:
     labels: Sequence[float] = ()  # that cells are compared with: a number for each symbol of the text
     units: Sequence[str] = ()  # that cells and neighbours are to show
     brief: bool = False  # many lines are shown: the main plot of each is enough
+    seconds: float = MOST_SECONDS  # after which lines and summaries that are not begun yet are left out
 
 
 @dataclass(frozen=True)
