@@ -43,6 +43,35 @@ def test_a_bad_row_of_numbers_is_named_and_can_be_left_out(name: str, tmp_path: 
     assert weft("data", table, "--on-bad-line", "skip").code == 0
 
 
+BAD_CELLS = {  # among the rows by which the kinds of the columns are recognised
+    "a word": ("[0.1, x]", "'[0.1, x]' is not a list of numbers"),
+    "an empty list": ("[]", "the list is empty"),
+    "NaN": ("[NaN, 1.5]", "the list holds NaN"),
+    "another width": ("[[1.5, 2], [3]]", "step 2 has 1 number"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CELLS)
+def test_a_bad_cell_among_the_first_rows_does_not_make_a_column_of_numbers_text(
+    name: str, tmp_path: Path, weft: Weft
+) -> None:
+    cell, message = BAD_CELLS[name]
+    table = write(tmp_path / "table.tsv", [f"[0.5, {n}]\t[{n}.5]" for n in range(4)] + [f"{cell}\t[1.5]"])
+    done = weft("train", table, "--steps", "1", "--out", str(tmp_path / "run"))
+    refused(done, message, "table.tsv:5", after_notes=done.err.count("note: "))
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"), [("[[60], [200, 1]]", "there is no such note"), ("[]", "the tune is empty")]
+)
+def test_a_bad_tune_among_the_first_rows_does_not_make_a_column_of_notes_text(
+    cell: str, message: str, tmp_path: Path, weft: Weft
+) -> None:
+    table = write(tmp_path / "table.tsv", ["[[60, 64], [62]]\t[[60], []]", f"[[60, 64], [62]]\t{cell}"])
+    done = weft("train", table, "--steps", "1", "--out", str(tmp_path / "run"))
+    refused(done, message, "table.tsv:2", after_notes=done.err.count("note: "))
+
+
 def with_context(short: bool) -> list[dict[str, Any]]:
     return [{**row, "context": [1.0] if short and n == 7 else [1.0, 2.0]} for n, row in enumerate(GOOD)]
 

@@ -109,12 +109,12 @@ def test_among_three_fields_without_usual_names_the_user_has_to_choose(name: str
     path = put_records(name, {"id": 1, "one": "a", "two": "b", "three": "c"})
     error = refused(path)
     assert error.what == (
-        "it is not clear which field is the source and which the target: there are id, one, two, three"
+        "it is not clear which column is the source and which the target: there are id, one, two, three"
     )
     assert (error.where, error.todo) == (name, "choose them, for example with --source one --target two")
     assert read(path, Columns("three", "one"))[0] == [Pair("c", "a")]
     error = refused(path, Columns("three"))
-    assert error.what.startswith("it is not clear which field is the target")
+    assert error.what.startswith("it is not clear which column is the target")
     assert error.todo == "choose them, for example with --target one"
 
 
@@ -203,6 +203,8 @@ def test_files_of_one_layout_say_it_once() -> None:
         "word,phones\ncat,K\n",
         "Source,Target\na,b\n",
         "review,stars\nGood film,5\nBad film,1\nThe worst of all,2\n",
+        "audio,text\nclips/1.wav,ONE\nclips/2.wav,TWO\n",
+        'series,shape\n"[0.1, 0.5]",round\n"[0.2, 0.1]",flat\n',
     ],
 )
 def test_a_header_that_nobody_declared_is_not_data(text: str) -> None:

@@ -778,6 +778,13 @@ def test_no_variant_is_called_the_best_among_equals(tiny_pairs: Path, tmp_path: 
     assert losses == sorted(losses)
 
 
+def test_a_single_variant_is_not_better_than_others(tiny_pairs: Path, tmp_path: Path) -> None:
+    done = forged(tiny_pairs, tmp_path / "out", {"gru": (50,)})
+    assert done.best is None
+    assert [row.mark for row in done.rows] == [""]
+    assert "Only **gru** has results: exact 50.00." in page_of(done)
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "loss"])
 def test_loss_and_accuracy_are_compared_by_blocks_of_pairs(tiny_pairs: Path, tmp_path: Path, metric: str) -> None:
     done = compare(tiny_pairs, tmp_path / "out", settings={**SMALL, "train.select": metric})

@@ -89,6 +89,12 @@ def test_python_has_the_probabilities_of_labels(run: Run) -> None:
     assert "probability" in prediction._repr_html_()
 
 
+def test_a_run_of_labels_joins_no_run_of_text(run: Run, tiny_run: Run, weft: Weft) -> None:
+    for first, second in ((run, tiny_run), (tiny_run, run)):
+        done = weft("predict", first.path, "--with", second.path, stdin="a b\n")
+        refused(done, "the target of this run is of kind", str(second.path))
+
+
 def test_labels_have_no_beam_no_samples_and_no_prefix(run: Run, weft: Weft, table: Path) -> None:
     refused(weft("predict", run.path, table, "--beam", "3"), "--beam", "without a search", "nbest")
     refused(weft("predict", run.path, table, "--sample"), "--sample", "without a search")

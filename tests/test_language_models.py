@@ -262,7 +262,7 @@ def test_the_column_may_be_named_or_the_only_one(tmp_path: Path, weft: Weft) -> 
         assert done.code == 0, done.err
         assert "60 " in done.out
     done = weft("data", tmp_path / "other.csv", "--task", "language-model")
-    refused(done, "which field is the target", "--target word")
+    refused(done, "which column is the target", "--target word")
 
 
 def test_lines_are_held_out_from_the_end_of_a_text(run: Run) -> None:

@@ -32,7 +32,7 @@ LABELS = Family(
 
 def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget | None = None) -> None:
     """Choose what is read, by which model, and how long."""
-    _check_labels(survey)
+    _check_labels(survey, str(given.get("task", "classify")))
     _note_rare_labels(choices, survey.columns["target"]["labels"])
     labels, per_word = survey.columns["target"]["labels"], survey.kind("target") == "labels"
     choices.set("encoder.kind", "recurrent")
@@ -134,7 +134,7 @@ def _share_time(choices: Choices, given: Mapping[str, Any], estimator: EpochEsti
         size.choose_members(choices, replace(LABELS, enough=epochs), cores, each)
 
 
-def _check_labels(survey: Survey) -> None:
+def _check_labels(survey: Survey, task: str) -> None:
     """Refuse targets that are no labels: nearly as many different ones as rows."""
     labels = survey.columns["target"]["labels"]
     if len(labels) > NUMBERS.fewest_labels_checked and len(labels) > NUMBERS.labels_per_row * survey.pairs:
@@ -142,14 +142,14 @@ def _check_labels(survey: Survey) -> None:
         raise UserError(
             f"the target column has {len(labels):,} different values in {survey.pairs:,} rows, such as {first!r}: "
             "that is running text rather than labels",
-            "--task classify",
+            f"--task {task}",
             "use --task transduce to learn text, or choose the column of labels with --target",
         )
     if len(labels) < 2:
         only = next(iter(labels))
         raise UserError(
             f"every row has the label {only!r}",
-            "--task classify",
+            f"--task {task}",
             "give rows with at least two different labels between them",
         )
 

@@ -35,10 +35,12 @@ def demo(
     from weft.api import train
     from weft.cli.train import command_line
     from weft.core.errors import Interrupted, UserError
+    from weft.learn.budget import parse_seconds
     from weft.recipes.dates import dates, split_by_target, write_tsv
     from weft.runs.folder import RunFolder
     from weft.runs.report import reporter
 
+    parse_seconds(budget)  # before anything is written
     data = out.with_name(f"{out.name}-data")
     if data.exists() and not (data / ABOUT).exists():
         what = "this folder exists already, and the demo would write its dates into it"

@@ -17,13 +17,19 @@ if TYPE_CHECKING:
     from weft.data.columns import Columns
 
 
+ENDINGS = (".tsv", ".jsonl")
+
+
 def check_folder(path: Path) -> None:
-    """Refuse a file that cannot be made, before the evaluation rather than after it."""
+    """Refuse a file that cannot be made, or not in that format, before the evaluation rather than after it."""
     from weft.core.errors import UserError
 
     if path.is_dir() or not path.parent.is_dir():
         what = "this is a folder" if path.is_dir() else f"there is no folder {path.parent}"
         raise UserError(what, f"--lines {path}", "give the name of a file in a folder that exists")
+    if path.suffix not in ENDINGS:
+        what = f"lines are written as tab-separated values or as JSON lines, and the name ends in '{path.suffix}'"
+        raise UserError(what, f"--lines {path}", f"give a name that ends in {' or '.join(ENDINGS)}")
 
 
 def write_lines(

@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.api import Run
 from weft.cli import common
+from weft.data.prepare import counted
 from weft.runs.log import LogFile
 from weft.runs.report import clock, worth_telling
 
@@ -43,7 +44,9 @@ def summarise(run: Run) -> None:
 def _steps(each: list[int]) -> str:
     """Return the steps of one model, or the fewest and the most of several."""
     least, most = min(each), max(each)
-    return f"{most:,} steps" if len(each) == 1 else f"{least:,} to {most:,} steps each"
+    if len(each) == 1:
+        return counted(most, "step")
+    return f"{counted(most, 'step')} each" if least == most else f"{least:,} to {most:,} steps each"
 
 
 def _limit(final: dict[str, Any]) -> list[str]:

@@ -88,7 +88,7 @@ def rank(plan: ComparisonPlan, results: Sequence[Result], folder: ComparisonFold
             low=standing[i].low,
             high=standing[i].high,
             p=None if i == first else standing[i].p,
-            best=i == first and not tied,
+            best=i == first and bool(others) and not tied,
             tied=bool(tied) and i in (first, *tied),
             parameters=runs[0].parameters,
             tokens_per_second=fmean(r.tokens_per_second for r in runs),
@@ -125,6 +125,8 @@ def summary(plan: ComparisonPlan, rows: Sequence[Row]) -> str:
     """Return the outcome in one sentence, in Markdown: the best variant, or those that are tied."""
     metric = metric_named(plan.metric)
     leaders = {row.label: metric.show(row.score or 0.0) for row in rows if row.best or row.tied}
+    if not leaders:
+        return f"Only **{rows[0].label}** has results: {metric.name} {metric.show(rows[0].score or 0.0)}."
     label, score = next(iter(leaders.items()))
     if len(leaders) == 1:
         return f"Best: **{label}**, {metric.name} {score}."

@@ -11,11 +11,11 @@ from typing import Any
 from weft.core.errors import UserError
 from weft.settings import flatten, read_overrides
 
-FIXED = {  # settings that must be the same for all variants, and the flag that sets each
-    "train.seed": "--seeds",
-    "train.budget_seconds": "--budget",
-    "train.steps": "--steps",
-    "train.epochs": "--epochs",
+FIXED = {  # settings that must be the same for all variants, and how each is set
+    "train.seed": "to train each variant with several seeds, use --seeds N",
+    "train.budget_seconds": "set it with --budget",
+    "train.steps": "set it with --steps",
+    "train.epochs": "set it with --epochs",
 }
 VARIABLE_DATA = ("data.tag_at", "data.repeat_power", "data.unseen")  # the settings of `data` that may vary
 NOT_IN_FOLDER_NAMES = re.compile(r"[^\w.+]+")
@@ -88,7 +88,7 @@ def _check(vary: Mapping[str, Sequence[Any]]) -> None:
 def _check_key(key: str) -> None:
     if key in FIXED:
         what = f"{key} cannot be varied: it is the same for all variants"
-        raise UserError(what, f"--vary {key}", f"set it with {FIXED[key]}")
+        raise UserError(what, f"--vary {key}", FIXED[key])
     if key.split(".")[0] == "data" and key not in VARIABLE_DATA:
         what = f"{key} cannot be varied: all variants are trained and scored on the same pairs"
         raise UserError(what, f"--vary {key}", "run one comparison for each data set")

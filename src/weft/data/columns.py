@@ -146,8 +146,8 @@ def unclear(names: Sequence[str], missing: Sequence[str], where: str) -> UserErr
     """Return the error of fields whose names do not tell which is the source and which the target."""
     listed = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
     candidates = [name for name in names if not numbers_rows(name)] or names
-    example = " ".join(f"--{role} {name}" for role, name in zip(missing, candidates))
-    what = f"it is not clear which field is the {' and which the '.join(missing)}: there are {listed}"
+    example = " ".join(f"--{role} {name.removeprefix('column ')}" for role, name in zip(missing, candidates))
+    what = f"it is not clear which column is the {' and which the '.join(missing)}: there are {listed}"
     return UserError(what, where, f"choose them, for example with {example}")
 
 

@@ -3,7 +3,7 @@
 Each column that holds a name above values of another kind is evidence, as the negative decimal logarithm of the share
 of its own values that differ as much from the others:
 
-- a word above numbers;
+- a word above numbers, above lists, or above names of files;
 - an identifier (`from_text`) above values without an underscore;
 - a name with characters that no value has (a capital above lower case, letters above phones);
 - a name that never comes again above values that all do (labels, tags, languages);
@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from rapidfuzz.distance import Indel
 
 from weft.data.names import is_language, is_usual, paired_by_whole_names
+from weft.data.sides.table import is_file_name
 
 SAMPLE_ROWS = 1000  # that the first row is compared with
 CERTAIN = 3.0  # evidence from which on line 1 is read as a header: a row of data in a thousand would look like that
@@ -87,6 +88,12 @@ def _above_numbers(name: str, values: Sequence[str]) -> float:
     return _rarity(words, len(values)) + (OF_ANOTHER_TYPE if not words and len(values) > 1 else 0.0)
 
 
+def _above_lists_or_files(name: str, values: Sequence[str]) -> float:
+    """Return the evidence of a word above cells that are all lists, or all names of files."""
+    lists = all(value.startswith("[") and value.endswith("]") for value in values)
+    return CERTAIN if lists or (not is_file_name(name) and all(map(is_file_name, values))) else 0.0
+
+
 def _identifier(name: str, values: Sequence[str]) -> float:
     """Return how rare underscores are among the values, for a name that has one."""
     return OF_ANOTHER_TYPE + _rarity(sum("_" in value for value in values), len(values)) if "_" in name else 0.0
@@ -113,4 +120,4 @@ def _short(name: str, values: Sequence[str]) -> float:
     return _rarity(0, len(values)) if 2 * len(name) < shortest >= SENTENCE else 0.0
 
 
-SIGNS = (_above_numbers, _identifier, _new_characters, _never_again, _short)
+SIGNS = (_above_numbers, _above_lists_or_files, _identifier, _new_characters, _never_again, _short)

@@ -114,13 +114,17 @@ class Predictor:
         if any(isinstance(p.model, Aligned) for p in (self, other)):
             what = "CTC models cannot be combined in an ensemble"
             raise UserError(what, where, "leave the run out, or use runs with head.kind=tokens or copy")
-        if not same_outputs(self.sides.target, other.sides.target):
-            sizes = f"{len(other.target):,} and {len(self.target):,} tokens"
-            raise UserError(
-                f"the target vocabulary of this run differs from that of the first run ({sizes})",
-                where,
-                "use runs that were trained on the same pairs with the same target settings and data.unseen",
-            )
+        ours, theirs = self.sides.target, other.sides.target
+        if not same_outputs(ours, theirs):
+            kinds = other.sides.kinds.of("target"), self.sides.kinds.of("target")
+            what = f"the target of this run is of kind {kinds[0]}, and that of the first run of kind {kinds[1]}"
+            if isinstance(ours, Tokeniser) and isinstance(theirs, Tokeniser):
+                sizes = f"{len(theirs):,} and {len(ours):,} tokens"
+                what = f"the target vocabulary of this run differs from that of the first run ({sizes})"
+            elif kinds[0] == kinds[1]:
+                what = "the target of this run is encoded in another way than that of the first run"
+            todo = "use runs that were trained on the same pairs with the same target settings and data.unseen"
+            raise UserError(what, where, todo)
         self.others += [other, *other.others]
 
     def plan(self, search: Search | None = None, nbest: int = 1, prefix: str = "") -> SearchPlan:

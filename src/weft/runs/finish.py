@@ -46,15 +46,19 @@ FINAL_PAIRS = 5000  # validation pairs that a run without a clock is scored on, 
 FEWEST_PAIRS = 20  # that any run is scored on, if there are so many
 
 
+def is_finished(trainers: Sequence[Trainer], last_line: dict[str, Any]) -> bool:
+    """Return whether the last line of a log has the scores of these steps: a run that was opened was over."""
+    return last_line.get("kind") == "final" and last_line.get("steps") == trainers[0].progress.step
+
+
 def finish(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], last_line: dict[str, Any]) -> None:
     """Score the best weights by the run's own search, and write the model card and the curves.
 
     `trainers` are those of this process, the first model's first. `last_line` is the last line of the log when the run
     was opened: a run that was finished already keeps its scores.
     """
-    finished = last_line.get("kind") == "final" and last_line.get("steps") == trainers[0].progress.step
     predictor = Predictor.load(folder.path)
-    final = last_line if finished else _final_scores(ready, folder, trainers, predictor)
+    final = last_line if is_finished(trainers, last_line) else _final_scores(ready, folder, trainers, predictor)
     try:
         text = _card(ready, folder, final)
     except (KeyError, TypeError, ValueError, AttributeError):  # the last line is not one that a run writes

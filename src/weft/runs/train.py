@@ -15,7 +15,7 @@ from weft.core.stopping import stopped_by
 from weft.data.files import spool_stdin
 from weft.learn.loop import Trainer
 from weft.learn.world import World, join_world
-from weft.runs.finish import finish
+from weft.runs.finish import finish, is_finished
 from weft.runs.fit import fit
 from weft.runs.folder import FINISHED, PICTURES, WORDS, RunFolder
 from weft.runs.job import Job, default_out, requested_spec
@@ -108,6 +108,10 @@ def _train(
         trainers = _train_models(ready, folder, pairs, world, reporter)
         give_back()  # the memory that the steps needed
         if world.first:
+            if is_finished(trainers, last_line):
+                reporter.note(
+                    "this run had finished before, so nothing was trained; --init starts a new run from its weights"
+                )
             finish(ready, folder, trainers, last_line)
     except Exception as error:
         if world.first and not resuming:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.core.errors import UserError
 from weft.core.files import parse_json
-from weft.data.formats import Fault
 from weft.data.named_files import MARK, has_ending, name_of
 from weft.data.records import NumbersText
 from weft.data.sides.audio import AudioKind
@@ -16,9 +16,8 @@ from weft.data.sides.corrupted import load_hidden
 from weft.data.sides.document import DocumentKind
 from weft.data.sides.image import ImageKind
 from weft.data.sides.label import Label, LabelKind, TokenLabels
-from weft.data.sides.notes import NotesKind, are_notes
+from weft.data.sides.notes import NotesKind, are_notes, may_be_notes
 from weft.data.sides.nothing import NothingKind
-from weft.data.sides.number_cells import parse
 from weft.data.sides.numbers import NumbersKind
 from weft.data.sides.side import Kind, NamesFiles, Side
 from weft.data.sides.span import SpanKind
@@ -41,17 +40,23 @@ ENOUGH = 50  # cells by which a kind is recognised
 
 
 def recognised(cells: Sequence[str]) -> str:
-    """Return the kind of a column by its first cells: text, unless every one is a list of notes or of numbers.
+    """Return the kind of a column by its first cells: text, unless at least half are lists of notes or of numbers.
 
-    Lists of lists of integers are notes if some are longer than others, else numbers. Names of files are known by
-    their endings, whether or not the files are there: a missing one is then told.
+    The others are then bad rows, rather than all of them text. Lists of lists of integers are notes if some are longer
+    than others, else numbers. Names of files are known by their endings, whether or not the files are there: a missing
+    one is then told.
     """
-    if are_notes(cells):
+    tunes = [cell for cell in cells if may_be_notes(cell)]
+    if _are_most(tunes, cells) and are_notes(tunes):
         return "notes"
-    if cells and all(_holds_numbers(cell) for cell in cells):
+    if _are_most([cell for cell in cells if _holds_numbers(cell)], cells):
         return "numbers"
     named = [name for name, kind in _naming() if cells and all(has_ending(cell, kind.endings) for cell in cells)]
     return named[0] if named else "text"
+
+
+def _are_most(some: Sequence[str], of: Sequence[str]) -> bool:
+    return bool(some) and 2 * len(some) >= len(of)
 
 
 def _naming() -> list[tuple[str, NamesFiles]]:
@@ -80,15 +85,17 @@ def names_files(kind: str | None) -> bool:
 
 
 def _holds_numbers(cell: str) -> bool:
+    """Return whether a cell is a list of numbers, or of lists of them, even one that cannot be used."""
     if isinstance(cell, NumbersText):
         return True
     if not cell.lstrip().startswith("["):
         return False
     try:
-        parse(cell)
-    except Fault:
+        value = json.loads(cell)
+    except (ValueError, RecursionError):
         return False
-    return True
+    items = [item for step in value for item in (step if isinstance(step, list) else [step])]
+    return all(item is None or type(item) in (int, float) for item in items)
 
 
 def side_from_json(text: str | bytes, where: str) -> Side:

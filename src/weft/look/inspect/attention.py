@@ -118,6 +118,8 @@ def why_not(subject: Subject) -> str:
         return ""
     if subject.is_language_model:
         return "this model has no attention: it keeps what it has read in its state"
+    if not isinstance(model, Writer):
+        return "this model has no attention: its output is predicted from a summary of the encoder's states"
     return "this model has no attention: its decoder sees only the state that the encoder hands over"
 
 

@@ -195,8 +195,7 @@ class Measured:
 def of_all(material: Material) -> Plots:
     subject, pairs = material.subject, list(material.pairs)[:MOST_MEASURED]
     if len(pairs) < LEAST_LINES or not all(pair.target for pair in pairs):
-        what = f"this view needs at least {LEAST_LINES} lines, each with its correct output"
-        raise DoesNotApply(what, "give a table of pairs: --table FILE")
+        raise DoesNotApply(f"this view needs at least {LEAST_LINES} lines", "give several inputs, or --table FILE")
     measured = Measured(subject, pairs)
     every = [(treatment, measured.effect(treatment)) for treatment in treatments(subject, pairs[0])]
     return {"effects": _effects(measured, every), "fixed": _fixed(subject, pairs)}
