@@ -73,7 +73,7 @@ def test_a_cell_that_holds_no_notes_is_refused_with_the_reason(cell: str, what: 
     (["[[60], []]"], "notes"),
     (["[[60, 64], [62, 65]]"], "numbers"),  # as many in every step: numbers, unless the setting says otherwise
     (["[[60], [62]]", "[[60, 64], [62, 65]]"], "notes"),
-    (["[[60, 64], [200]]"], "text"),  # neither
+    (["[[60, 64], [200]]"], "numbers"),  # of which it is a bad row
     (["[[60, 64], [62]]", "words"], "text"),
 ])  # fmt: skip
 def test_lists_of_integers_of_different_lengths_are_notes(cells: list[str], kind: str) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -167,3 +168,27 @@ def _combined(fingerprint: str, stamps: Mapping[str, Stamp]) -> str:
     for each in stamps.values():
         digest.update(each.digest.encode())
     return digest.hexdigest()
+
+
+class FileKind(ABC):
+    """What the kinds of columns share whose cells name files of sound or pictures."""
+
+    endings: Sequence[str]
+
+    @abstractmethod
+    def check(self, path: str) -> None:
+        """Raise a Fault if a file that is there cannot be used."""
+
+    def resolve(self, cell: str, folder: str) -> str:
+        return in_folder(cell, folder)
+
+    def fault(self, role: str, cell: str, longest: int) -> Fault | None:
+        """Return what is wrong with a cell, or with the file that it names."""
+        fault = file_fault(role, cell, self.endings)
+        if fault is not None:
+            return fault
+        try:
+            self.check(cell)
+        except Fault as problem:
+            return Fault(f"the {role} {problem.what}", problem.todo)
+        return None

@@ -22,7 +22,7 @@ from weft.core.pair import Pair
 from weft.core.shapes import Frames
 from weft.data.blocks import Block
 from weft.data.formats import Fault
-from weft.data.named_files import file_fault, in_folder, name_of, path_of
+from weft.data.named_files import FileKind, name_of, path_of
 from weft.data.parallel import mapped
 from weft.data.sides.side import Rows, block_cells, cells
 from weft.data.sound.filterbank import Filterbank, Floats, deltas
@@ -158,7 +158,7 @@ class AudioCollector:
         }
 
 
-class AudioKind:
+class AudioKind(FileKind):
     """Reads and surveys a column of recordings."""
 
     endings = ENDINGS
@@ -167,21 +167,11 @@ class AudioKind:
         self.longest = LONGEST  # seconds
         self.surveyed = True  # whether the facts of recordings are needed again
 
-    def resolve(self, cell: str, folder: str) -> str:
-        return in_folder(cell, folder)
-
-    def fault(self, role: str, cell: str, longest: int) -> Fault | None:
-        fault = file_fault(role, cell, self.endings)
-        if fault is not None:
-            return fault
-        try:
-            if self.surveyed:
-                facts_of(cell, self.longest)
-            else:
-                read(cell, self.longest)
-        except Fault as problem:
-            return Fault(f"the {role} {problem.what}", problem.todo)
-        return None
+    def check(self, path: str) -> None:
+        if self.surveyed:
+            facts_of(path, self.longest)
+        else:
+            read(path, self.longest)
 
     def collector(self) -> AudioCollector:
         return AudioCollector(self.longest)

@@ -22,7 +22,7 @@ from weft.core.pair import Pair
 from weft.core.shapes import Picture
 from weft.data.blocks import Block
 from weft.data.formats import Fault
-from weft.data.named_files import file_fault, in_folder, name_of, path_of
+from weft.data.named_files import FileKind, name_of, path_of
 from weft.data.parallel import mapped
 from weft.data.pictures.files import ENDINGS, LARGEST, Facts, Pixels, decoded, facts_of, library
 from weft.data.sides.side import Rows, block_cells, cells
@@ -141,7 +141,7 @@ def _spread(values: Any) -> list[int]:
     return [int(values.min()), int(np.median(values)), int(values.max())]
 
 
-class ImageKind:
+class ImageKind(FileKind):
     """Reads and surveys a column of pictures."""
 
     endings = ENDINGS
@@ -149,18 +149,8 @@ class ImageKind:
     def __init__(self) -> None:
         self.largest = LARGEST  # million pixels
 
-    def resolve(self, cell: str, folder: str) -> str:
-        return in_folder(cell, folder)
-
-    def fault(self, role: str, cell: str, longest: int) -> Fault | None:
-        fault = file_fault(role, cell, self.endings)
-        if fault is not None:
-            return fault
-        try:
-            facts_of(cell, self.largest)
-        except Fault as problem:
-            return Fault(f"the {role} {problem.what}", problem.todo)
-        return None
+    def check(self, path: str) -> None:
+        facts_of(path, self.largest)
 
     def collector(self) -> ImageCollector:
         return ImageCollector(self.largest)

@@ -40,23 +40,18 @@ ENOUGH = 50  # cells by which a kind is recognised
 
 
 def recognised(cells: Sequence[str]) -> str:
-    """Return the kind of a column by its first cells: text, unless at least half are lists of notes or of numbers.
+    """Return the kind of a column by its first cells: text, unless most of them are lists of notes or of numbers.
 
     The others are then bad rows, rather than all of them text. Lists of lists of integers are notes if some are longer
     than others, else numbers. Names of files are known by their endings, whether or not the files are there: a missing
     one is then told.
     """
-    tunes = [cell for cell in cells if may_be_notes(cell)]
-    if _are_most(tunes, cells) and are_notes(tunes):
-        return "notes"
-    if _are_most([cell for cell in cells if _holds_numbers(cell)], cells):
-        return "numbers"
+    lists = [cell for cell in cells if _holds_numbers(cell)]
+    if 2 * len(lists) > len(cells):
+        tunes = [cell for cell in lists if may_be_notes(cell)]
+        return "notes" if 2 * len(tunes) >= len(lists) and are_notes(tunes) else "numbers"
     named = [name for name, kind in _naming() if cells and all(has_ending(cell, kind.endings) for cell in cells)]
     return named[0] if named else "text"
-
-
-def _are_most(some: Sequence[str], of: Sequence[str]) -> bool:
-    return bool(some) and 2 * len(some) >= len(of)
 
 
 def _naming() -> list[tuple[str, NamesFiles]]:
