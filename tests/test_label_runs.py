@@ -89,6 +89,16 @@ def test_python_has_the_probabilities_of_labels(run: Run) -> None:
     assert "probability" in prediction._repr_html_()
 
 
+def test_the_loss_is_that_of_the_probabilities_that_are_predicted(run: Run, table: Path) -> None:
+    pairs = list(read_pairs([str(table)], run.columns, kinds=run.predictor.sides.kinds))
+    given = [
+        next(output.score for output in each.outputs if output.text == pair.target)
+        for pair, each in zip(pairs, run.predict([pair.source for pair in pairs], nbest=4))
+    ]
+    assert run.evaluate(table).metrics["loss"] == pytest.approx(-sum(given) / len(given), rel=1e-4)
+    assert run.predictor.log_probs(pairs) == pytest.approx(given, rel=1e-4)
+
+
 def test_a_run_of_labels_joins_no_run_of_text(run: Run, tiny_run: Run, weft: Weft) -> None:
     for first, second in ((run, tiny_run), (tiny_run, run)):
         done = weft("predict", first.path, "--with", second.path, stdin="a b\n")

@@ -69,6 +69,15 @@ def test_a_series_has_as_many_steps_as_asked_for(run: Run, weft: Weft) -> None:
     assert longer[:3] == usual, "what is asked for does not change the steps before"
 
 
+def test_python_takes_lists_and_arrays_where_a_table_has_json(tmp_path: Path) -> None:
+    pairs = [([float(n), n + 1.0], np.array([n + 2.0, n + 3.0])) for n in range(40)]
+    run = train(pairs, out=tmp_path / "run", steps=2, settings=SMALL, reporter=Quiet())
+    text, given, pair = (run.predict([each])[0].text for each in ("[1.0, 2.0]", [1.0, 2.0], Pair([1.0, 2.0])))  # type: ignore[arg-type]
+    assert text == given == pair
+    with pytest.raises(UserError, match="neither a text nor a list of numbers"):
+        run.predict([Pair(None)])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("steps", ["0", "-3"])
 def test_a_horizon_below_one_is_refused(run: Run, weft: Weft, steps: str) -> None:
     done = weft("predict", run.path, "--length", steps, stdin=SOURCE)

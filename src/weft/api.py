@@ -18,7 +18,7 @@ from typing import Any, Literal
 from weft.core.errors import UserError, did_you_mean
 from weft.core.pair import Pair
 from weft.core.reporting import Reporter
-from weft.data.cells import InputChecks
+from weft.data.cells import CELLS, InputChecks, cell_of, with_cells
 from weft.data.formats import ReadReport
 from weft.data.pairs import Columns, read_pairs
 from weft.data.pictures.given import keep_picture
@@ -51,6 +51,8 @@ from weft.spec import Search, Spec
 GIVEN: dict[str, Callable[[Any, str], str]] = {  # what keeps values given in memory, by kind
     "audio": keep_sound,
     "image": keep_picture,
+    "numbers": cell_of,
+    "notes": cell_of,
 }
 USUAL_WEIGHT = 1.0  # of BM25, where a run is not finished
 A_MARK = {"tag": "a tag", "features": "features"}  # in a sentence
@@ -198,10 +200,12 @@ class Run:
         keep = GIVEN.get(self.predictor.sides.source.kind)
         if keep is not None and not isinstance(line, str | Pair):
             line = keep(line, where)
+        if keep is not None and isinstance(line, Pair) and not isinstance(line.source, str):
+            line = replace(line, source=keep(line.source, where))
         if not isinstance(line, str | Pair):
             todo = "give texts, or weft.Pair(text, tag=…, features=(…))"
             raise UserError(f"{line!r} is neither a text nor a Pair", where, todo)
-        pair = line if isinstance(line, Pair) else Pair(line)
+        pair = with_cells(line, where) if isinstance(line, Pair) else Pair(line)
         if isinstance(pair.features, str):
             raise UserError("features were given as a single text", where, "give a tuple: features=('V', 'PST')")
         data = self.spec.data
@@ -454,11 +458,13 @@ def _files_or_pairs(given: Any) -> tuple[tuple[str, ...], list[Pair]]:
 
 
 def as_pairs(items: Iterable[Pair | tuple[str, str]]) -> list[Pair]:
-    return [item if isinstance(item, Pair) else _pair(item, number) for number, item in enumerate(items, 1)]
+    return [_pair(item, f"item {number} of the list") for number, item in enumerate(items, 1)]
 
 
-def _pair(item: Any, number: int) -> Pair:
-    if isinstance(item, tuple | list) and len(item) >= 2 and all(isinstance(text, str) for text in item[:2]):
-        return Pair(*item)
+def _pair(item: Any, where: str) -> Pair:
+    if isinstance(item, tuple | list) and len(item) >= 2 and all(isinstance(cell, CELLS) for cell in item[:2]):
+        item = Pair(*item)
+    if isinstance(item, Pair):
+        return with_cells(item, where)
     todo = "give (source, target) or weft.Pair(…); to read a file, give its name instead of a list"
-    raise UserError(f"{item!r} is not a pair", f"item {number} of the list", todo)
+    raise UserError(f"{item!r} is not a pair", where, todo)

@@ -116,7 +116,8 @@ def _sentences(survey: Any) -> list[str]:
         lines.append(f"{copying}: the model has to learn the whole output, not a change of the input.")
     if relation.copied_words > SOME:
         lines.append(
-            f"{relation.copied_words:.0%} of the words of a target occur in its source (corrected for chance)."
+            f"{relation.copied_words:.0%} of the words and numbers in a target (from three characters) also occur "
+            "in its source (corrected for chance)."
         )
     if relation.repeated > 0:
         lines.append(f"{relation.repeated:.1%} of the rows repeat another row, so they count more than once.")

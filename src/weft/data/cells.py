@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
@@ -206,3 +210,25 @@ class InputChecks:
 
     def _cells(self, pair: Pair) -> Cells:
         return self._checks.resolved([pair.context if role == "context" else pair.source for role in self._positions])
+
+
+CELLS = (str, list, tuple, np.ndarray)  # what a program may give for a cell of a table
+
+
+def cell_of(value: Any, where: str) -> str:
+    """Return a cell as a table holds it: a list of numbers or notes as JSON; UserError where it is none."""
+    if isinstance(value, str):
+        return value
+    with suppress(TypeError, ValueError):
+        if isinstance(value, CELLS):
+            return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value)
+    todo = "give a text, a list of numbers or a numpy array"
+    raise UserError(f"{value!r} is neither a text nor a list of numbers", where, todo)
+
+
+def with_cells(pair: Pair, where: str) -> Pair:
+    """Return a pair whose lists of numbers or notes are cells of a table."""
+    if all(isinstance(cell, str) for cell in (pair.source, pair.target, pair.context)):
+        return pair
+    source, target, context = (cell_of(cell, where) for cell in (pair.source, pair.target, pair.context))
+    return replace(pair, source=source, target=target, context=context)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -116,16 +117,29 @@ class Joint(Tokens):
 
 
 class Label(nn.Module):
-    """Scores over labels: W o + b. The special symbols have columns as well, and are never predicted."""
+    """Scores over labels: W o + b. The special symbols have columns as well, and are never predicted.
+
+    While a model learns, they are part of the softmax, which learns to avoid them. After that they have a probability
+    of nearly nothing, so that the probabilities of the labels add up to one; not of nothing, because a label that
+    training never had is one of them, and its loss has to be finite.
+    """
 
     sees_source = False
+    NEARLY_NOTHING = math.log(1e-9)
 
     def __init__(self, width: int, symbols: int) -> None:
         super().__init__()
         self.symbols, self.out = symbols, nn.Linear(width, symbols)
 
     def forward(self, out: Tensor, memory: Memory | None) -> Choice:
-        return Choice(self.out(out), NOT_LABELS)  # (…, V)
+        logits: Tensor = self.out(out)  # (…, V)
+        return Choice(logits if self.training else self._of_labels(logits), NOT_LABELS)
+
+    def _of_labels(self, logits: Tensor) -> Tensor:
+        special = torch.tensor(NOT_LABELS, device=logits.device)
+        labels = logits.index_fill(-1, special, float("-inf"))
+        nearly_nothing = labels.logsumexp(-1, keepdim=True) + self.NEARLY_NOTHING
+        return torch.where(torch.isinf(labels), nearly_nothing, labels)
 
 
 def copied_as(source: Sequence[str], target: Sequence[str]) -> list[int]:

@@ -17,6 +17,7 @@ from weft.data.named_files import has_ending, path_of
 from weft.data.number_files import READABLE, read_numbers
 
 SHOWN = 30  # characters of a cell in a message
+LARGEST = 1e100  # whose square is a number, too
 Array = npt.NDArray[np.float64]
 
 
@@ -53,7 +54,7 @@ def _plain(value: list[Any]) -> Array | None:
         values = np.array(value)
     except ValueError:  # lists of other lengths
         return None
-    if values.dtype.kind not in "if" or values.ndim > 2 or not values.size or not np.isfinite(values).all():
+    if values.dtype.kind not in "if" or values.ndim > 2 or not values.size or not (np.abs(values) <= LARGEST).all():
         return None
     return values.astype(np.float64).reshape(len(value), -1)
 
@@ -76,6 +77,10 @@ def _checked(rows: list[Any]) -> Array:
     values = np.array(floats, dtype=np.float64)
     if np.isinf(values).any() or any(isinstance(item, float) and item != item for row in rows for item in row):
         raise Fault("the list holds NaN or an infinite value", "write null where a number is missing")
+    if (np.abs(values) > LARGEST).any():
+        raise Fault(
+            f"the list holds a number beyond {LARGEST:g}", "write it in a larger unit, or null if it is missing"
+        )
     return values
 
 
