@@ -54,8 +54,8 @@ def evaluate(
     qrels: Annotated[
         Path | None,
         typer.Option(
-            help="With --among: relevance judgements in TREC format. They name queries and documents by the "
-            "column `id` of PAIRS and of --among.",
+            help="With --among: relevance judgements in TREC format. The ids are those in the column `id` "
+            "of PAIRS (queries) and of --among (documents).",
             metavar="FILE",
         ),
     ] = None,

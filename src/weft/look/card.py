@@ -147,9 +147,9 @@ def _ensemble(spec: Spec, final: Mapping[str, Any]) -> str:
 
 
 def _augmented(facts: Mapping[str, Any]) -> str:
-    """Return how many training pairs are augmented, if any."""
+    """Return how many synthetic pairs there were in training, if any."""
     count = facts.get("augmented_pairs", facts.get("invented_pairs", 0))  # its name in earlier versions
-    return f" and {count:,} augmented pairs" if count else ""
+    return f" and {count:,} synthetic pairs" if count else ""
 
 
 def _scores(final: Mapping[str, Any]) -> list[str]:

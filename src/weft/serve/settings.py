@@ -54,7 +54,7 @@ class Batch(Part):
     cost: Count = 32_768
     """The maximum number of characters, steps or frames of all inputs in a batch, unless a single input has more."""
     wait_milliseconds: Annotated[float, Field(ge=0, le=10_000)] = 2.0
-    """How long a batch waits for each further request if the batch before it had more requests."""
+    """How long to wait for each further request while a batch has fewer requests than the last one, in milliseconds."""
 
 
 class Serve(Part):
