@@ -749,12 +749,12 @@ def test_tags_and_features_that_training_never_saw_are_told_once_with_their_numb
     assert weft("predict", "run", stdin="abc\tfr\tV;PST\n").err == ""
     done = weft("predict", "run", stdin="abc\tfr\tV;FUT\n\nabc\tit\tV;FUT\n")
     assert (done.code, len(done.lines)) == (0, 3)
-    assert done.err == "note: tags and features that training never saw: 2: <+FUT> <it>\n"
+    assert done.err == "note: 2 tags and features did not occur in training: <+FUT> <it>\n"
     done = weft("predict", "run", stdin="".join(f"abc\tx{n}\tV\n" for n in range(7)) + "broken\n")
-    note = "note: tags and features that training never saw: 7: <x0> <x1> <x2> <x3> <x4> …\n"
+    note = "note: 7 tags and features did not occur in training: <x0> <x1> <x2> <x3> <x4> …\n"
     refused(done, note, "this line has no tag", after_lines=7, after_notes=1)
     done = weft("evaluate", "run", put("b.tsv", "abc\tcba\tit\tV\n"))
-    assert done.err == "note: tags and features that training never saw: 1: <it>\n"
+    assert done.err == "note: 1 tag or feature did not occur in training: <it>\n"
 
 
 def test_jsonl_has_every_line_with_the_scores_of_its_tokens(weft: Weft, tiny_run: Run) -> None:

@@ -58,7 +58,7 @@ def architecture(spec: Spec) -> str:
     encoder, decoder = _encoder(spec), _decoder(spec)
     source, target = _symbols(spec.source), _symbols(spec.target)
     if spec.task == "classify":
-        return f"A classifier: {encoder} reads {source}, and its {POOLS[spec.pool.kind]} becomes a label."
+        return f"A classifier: {encoder} reads {source}; the label is predicted from {POOLS[spec.pool.kind]}."
     if spec.task == "classify-tokens":
         return f"A sequence labeller: {encoder} reads {source} and predicts a label for each."
     if spec.task == "language-model":
@@ -95,10 +95,10 @@ SYMBOLS = {
 DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
 MOST_CONFUSED = 5  # kinds of mistakes that are listed
 POOLS = {
-    "last": "last state",
-    "mean": "mean state",
-    "query": "summary by a learned query",
-    "parts": "mean states of equal parts",
+    "last": "the last state",
+    "mean": "the mean of the states",
+    "query": "a summary of the states by a learned query",
+    "parts": "the mean states of equal parts",
 }
 
 
