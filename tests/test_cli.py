@@ -1131,7 +1131,9 @@ def test_data_tells_of_a_side_that_is_always_the_same_and_of_lines_that_would_be
     draw = random.Random(1)
     lines = [" ".join("".join(draw.choices("abcdefghijklmno", k=6)) for _ in range(8)) for _ in range(400)]
     almost = weft("data", put("almost.tsv", "".join(f"{line}\t{line.capitalize()}.\n" for line in lines)))
-    assert "of a target is in its source (corrected for chance), so few characters change; with a --budget" in almost.out
+    assert (
+        "of a target is in its source (corrected for chance), so few characters change; with a --budget" in almost.out
+    )
 
 
 # what people saw from outside ----------------------------------------------------------------------------------------

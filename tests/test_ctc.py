@@ -490,11 +490,7 @@ def test_pairs_that_cannot_be_said_are_left_out_and_told(ctc_pairs: Path, tmp_pa
     listener = Listener()
     settings = {**SMALL, "data.hold_out": 0.0}
     weft.train(ctc_pairs, out=tmp_path / "run", steps=2, settings=settings, reporter=listener)
-    (told,) = [
-        note
-        for note in listener.notes
-        if "pairs, because CTC cannot produce targets that are longer" in note
-    ]
+    (told,) = [note for note in listener.notes if "pairs, because CTC cannot produce targets that are longer" in note]
     rows = [line.split("\t") for line in ctc_pairs.read_text(encoding="utf-8").splitlines()]
     lost = sum(not fits(list(source.encode()), list(target.encode())) for source, target in rows)
     assert lost >= 2

@@ -58,7 +58,8 @@ def test_a_byte_order_mark_decides_the_encoding(encoding: str, name: str, packed
     report = ReadReport()
     path = put(name + packed, encoded(TEXTS[name], encoding))
     assert list(read_pairs([path], report=report)) == PAIRS
-    assert report.notes == [f"{path}: read as {name}, because it begins with a {name} byte order mark"]
+    known = encoding.split()[0]
+    assert report.notes == [f"{path}: read as {known}, because it begins with a {known} byte order mark"]
 
 
 def test_parallel_files_may_have_different_encodings() -> None:

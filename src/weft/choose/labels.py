@@ -59,7 +59,9 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
 
 def _read_question(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
     """Choose how a text and a question about it are read: the label depends on where they meet."""
-    choices.replace("source.tokens", "bpe", "words and punctuation are kept apart, so that source and context can be compared")
+    choices.replace(
+        "source.tokens", "bpe", "words and punctuation are kept apart, so that source and context can be compared"
+    )
     choices.set("source.size", NUMBERS.answer_subwords)
     choices.set("context.kind", "text")
     choices.set("context.shared", True)

@@ -40,7 +40,9 @@ def _choose_layout(choices: Choices, survey: Survey, given: Mapping[str, Any]) -
     wide = ratio >= NUMBERS.line_ratio and survey.kind("target") == "text"
     dense = survey.target.mean <= NUMBERS.line_characters * pictures["mean_ratio"]
     if wide and dense:
-        choices.set("image.layout", "columns", "wide pictures with short texts are lines, which are read from left to right")
+        choices.set(
+            "image.layout", "columns", "wide pictures with short texts are lines, which are read from left to right"
+        )
     layout = str(choices.merged("image", given).get("layout", "grid"))
     if layout == "columns":
         chosen = max(NUMBERS.smallest_picture, min(height, NUMBERS.line_height))

@@ -68,7 +68,9 @@ def _start_latent(choices: Choices) -> None:
     """Start from what occurs together in the texts, and keep it: it is what labels gain most from."""
     choices.set("embed.latent", True, "words that occur together in the texts start with similar embeddings")
     choices.replace("embed.width", NUMBERS.latent_width)
-    choices.set("train.freeze", ["embed"], "the embeddings account for most of the gain in classification, so they are frozen")
+    choices.set(
+        "train.freeze", ["embed"], "the embeddings account for most of the gain in classification, so they are frozen"
+    )
     choices.set("head.tied", False)
 
 

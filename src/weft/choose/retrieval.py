@@ -22,7 +22,11 @@ def choose_retrieval(
     else:
         choices.set("source.tokens", "bpe", "the texts have no spaces, so they are compared by their subwords")
     choices.set("source.size", NUMBERS.document_subwords)
-    choices.set("encoder.kind", "none", "with little data, a sum of embeddings can learn which words matter, but not their order")
+    choices.set(
+        "encoder.kind",
+        "none",
+        "with little data, a sum of embeddings can learn which words matter, but not their order",
+    )
     choices.set("pool.kind", "mean")
     for key in ("encoder.width", "embed.width"):
         choices.set(key, NUMBERS.document_width)

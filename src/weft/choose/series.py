@@ -62,7 +62,9 @@ def _choose_momentum(choices: Choices, target: Mapping[str, Any]) -> None:
     """Let the last step of a source go on, where that is nearer than a step of 0."""
     changes, steps = (math.hypot(*target[name]) for name in ("change_scale", "step_scale"))
     if changes < steps:
-        why = f"differences deviate from the last difference of their source by only {changes / steps:.0%} of their size"
+        why = (
+            f"differences deviate from the last difference of their source by only {changes / steps:.0%} of their size"
+        )
         choices.set("numbers.momentum", True, why)
 
 

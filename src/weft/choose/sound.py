@@ -87,7 +87,9 @@ def _choose_words(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     for key in ("encoder.layers", "encoder.width"):
         choices.drop(key)
     choices.replace("encoder.kind", "none", "with few recordings, an encoder would overfit to their speakers")
-    choices.replace("pool.kind", "parts", "recordings are short, and equal parts of them fit words that are spoken fast or slowly")
+    choices.replace(
+        "pool.kind", "parts", "recordings are short, and equal parts of them fit words that are spoken fast or slowly"
+    )
     choices.set("pool.parts", NUMBERS.word_parts)
     choices.replace("audio.factor", 1)
     for key in ("encoder.width", "embed.width"):

@@ -33,7 +33,10 @@ def _tokenise(choices: Choices, name: str, side: SideSurvey, pairs: int, given: 
     elif side.mean <= NUMBERS.short_line or side.mean_words <= NUMBERS.few_words:
         kind, why = _spelled(side, written, ctc)
     else:
-        kind, why = "bpe", f"running text ({side.mean_words:.0f} words per line, {side.distinct_words:,} distinct words)"
+        kind, why = (
+            "bpe",
+            f"running text ({side.mean_words:.0f} words per line, {side.distinct_words:,} distinct words)",
+        )
     choices.set(f"{name}.tokens", kind, why)
     return str(kind)
 

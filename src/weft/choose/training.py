@@ -63,9 +63,13 @@ def select_by(choices: Choices, target: SideSurvey, kind: str) -> None:
     subwords = kind in SUBWORDS
     long_spelled = kind in SPELLED and target.mean > NUMBERS.long_target
     if is_unspaced(target) and (subwords or long_spelled):
-        choices.set("train.select", "chrf", "lines are long and without spaces, and chrF counts the characters that are right")
+        choices.set(
+            "train.select", "chrf", "lines are long and without spaces, and chrF counts the characters that are right"
+        )
     elif subwords and target.mean_words >= NUMBERS.bleu_words:
-        choices.set("train.select", "bleu", "a text has many right outputs, and BLEU counts overlap instead of equality")
+        choices.set(
+            "train.select", "bleu", "a text has many right outputs, and BLEU counts overlap instead of equality"
+        )
     elif subwords or long_spelled:
         choices.set(
             "train.select", "chrf", "outputs are seldom right as a whole, and chrF counts the characters that are right"

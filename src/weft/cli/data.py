@@ -119,7 +119,7 @@ def _sentences(survey: Any) -> list[str]:
             f"{relation.copied_words:.0%} of the words of a target occur in its source (corrected for chance)."
         )
     if relation.repeated > 0:
-        lines.append(f"{relation.repeated:.1%} of the rows are repeats of other rows (data.repeat_power: how much repeats count).")
+        lines.append(f"{relation.repeated:.1%} of the rows are repeats (data.repeat_power: how much these count).")
     return lines
 
 

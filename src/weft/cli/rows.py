@@ -109,7 +109,9 @@ def column_values(
     except UserError as error:
         what = error.what.replace(" for the tag", " (given with --by)")
         what = what.replace("the tag should be in column", "--by asks for column")
-        what, todo = (text.replace("the tag", "the column of --by").replace("--tag", "--by") for text in (what, error.todo))
+        what, todo = (
+            text.replace("the tag", "the column of --by").replace("--tag", "--by") for text in (what, error.todo)
+        )
         raise UserError(what, error.where, todo) from None
     if len(values) != len(rows):
         raise UserError(f"not every row has a column {column}", f"--by {column}", "choose a column that every row has")

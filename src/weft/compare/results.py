@@ -13,7 +13,7 @@ A run that is in results.jsonl as done is not trained again.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from weft.runs.log import LogFile, finite
 from weft.score.metrics import with_current_names
 from weft.score.retrieval import Ranking
 from weft.score.table import Likelihood
+from weft.settings import flatten
 
 VALIDATION = "outputs.jsonl"
 CLOCKS = ("tokens_per_second", "seconds", "curve")  # of a result: they depend on the clock (of the curve, its seconds)
@@ -190,7 +191,8 @@ def _contrast(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     keys = [key for key in [*before, *(k for k in after if k not in before)] if before.get(key) != after.get(key)]
     both = [key for key in keys if before.get(key) is not None and after.get(key) is not None]
     theirs, ours = (
-        ", ".join(filter(None, (_in_words(key, side.get(key), key in both) for key in keys))) for side in (before, after)
+        ", ".join(filter(None, (_in_words(key, side.get(key), key in both) for key in keys)))
+        for side in (before, after)
     )
     if not theirs or not ours:
         return f"it has {theirs}, and this command does not" if theirs else f"this command has {ours}, and it does not"

@@ -118,24 +118,28 @@ def _layers(spec: Spec) -> str:
     encoder = spec.encoder
     if encoder.kind == "none":
         return "no encoder"
-    size = f"{encoder.layers}×{encoder.width}"
+    size = _size(encoder.layers, encoder.width)
     if encoder.kind != "recurrent":
-        return f"a Transformer of {size}"
+        return f"a Transformer {size}"
     direction = "bidirectional" if encoder.directions == "both" else "forward"
-    return f"a {direction} {encoder.cell.upper()} of {size}"
+    return f"a {direction} {encoder.cell.upper()} {size}"
+
+
+def _size(layers: int, width: int) -> str:
+    return f"({layers} layer{'' if layers == 1 else 's'} of {width} units)"
 
 
 def _decoder(spec: Spec) -> str:
     decoder = spec.decoder
     if decoder.kind == "none":
         return "no decoder"
-    size = f"{decoder.layers}×{decoder.width}"
+    size = _size(decoder.layers, decoder.width)
     if decoder.kind != "recurrent":
-        return f"a Transformer of {size}"
+        return f"a Transformer {size}"
     score = decoder.attention.score
     attention = " without attention" if score == "none" else f" with {score} attention"
     article = "an" if decoder.cell[0] in "el" else "a"
-    return f"{article} {decoder.cell.upper()} of {size}{'' if spec.task == 'language-model' else attention}"
+    return f"{article} {decoder.cell.upper()} {size}{'' if spec.task == 'language-model' else attention}"
 
 
 def _ensemble(spec: Spec, final: Mapping[str, Any]) -> str:

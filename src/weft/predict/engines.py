@@ -251,11 +251,17 @@ def unknown_part(spec: Spec) -> tuple[str, str] | None:
         if part.attention.weigh != "softmax":
             return f"{side}.attention.weigh={part.attention.weigh}", f"{side}.attention.weigh=softmax"
         if part.width != spec.embed.width:
-            return f"{side}.width={part.width} together with embed.width={spec.embed.width}", f"{side}.width={spec.embed.width}"
+            return (
+                f"{side}.width={part.width} together with embed.width={spec.embed.width}",
+                f"{side}.width={spec.embed.width}",
+            )
     encoder, decoder = spec.encoder, spec.decoder
     for name in ("width", "heads", "norm"):
         if getattr(encoder, name) != getattr(decoder, name):
-            return f"decoder.{name}={getattr(decoder, name)}", f"decoder.{name}={getattr(encoder, name)}, as in the encoder"
+            return (
+                f"decoder.{name}={getattr(decoder, name)}",
+                f"decoder.{name}={getattr(encoder, name)}, as in the encoder",
+            )
     if spec.embed.positions not in POSITIONS:
         return f"embed.positions={spec.embed.positions}", f"embed.positions={' or '.join(POSITIONS)}"
     if spec.backward:

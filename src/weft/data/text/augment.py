@@ -1,4 +1,4 @@
-"""Data augmentation: synthetic pairs made from real ones, for corpora too small to show that a word's middle does not matter.
+"""Synthetic pairs, made from real ones, for corpora too small to show that a word's middle does not matter.
 
 Where a target repeats long stretches of its source (inflected forms, spellings), the inside of each stretch is replaced
 by other letters, more or fewer, on both sides (after Anastasopoulos & Neubig 2019). Which letters cause the change is

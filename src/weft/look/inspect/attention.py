@@ -185,7 +185,8 @@ def _statistics(maps: Mapping[str, Maps]) -> Table:
         ["map", "layer", "head", "entropy", "monotonicity", "coverage", "largest weight", "row sum, worst"],
         rows,
         "Entropy is in nats: 0 means that one position gets all the attention, log S that all S positions get equal "
-        "attention. Monotonicity is the share of steps that do not look back. Coverage is the share of the input that is looked at. Rows of softmax sum to 1.",
+        "attention. Monotonicity is the share of steps that do not look back. Coverage is the share of the input "
+        "that is looked at. Rows of softmax sum to 1.",
     )
 
 

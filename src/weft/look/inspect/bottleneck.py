@@ -112,7 +112,9 @@ def of_all(material: Material) -> Plots:
         f"{where} trained the probes, {len(split.test):,} others judge them. "
     )
     if not asked:
-        what = "these lines have about the same length, and no symbol is both present and absent often enough to probe for"
+        what = (
+            "these lines have about the same length, and no symbol is both present and absent often enough to probe for"
+        )
         raise DoesNotApply(what, "give a table of lines that differ more")
     plots = {"probes": _table(asked, trained, fresh, split, about)}
     if not text:
@@ -136,9 +138,9 @@ def _table(asked: Sequence[Question], trained: Array, fresh: Array, split: Split
     columns = ["holds", "probe", "right (%)", "control task", "selectivity", "most frequent answer"]
     columns += ["untrained: right (%)", "untrained: selectivity"]
     note = about + (
-        "In the control task, the labels are shuffled among the lines; accuracy there comes from the probe, not from the "
-        "state. Selectivity is the difference. If an untrained model does as well, the information is there without any "
-        "learning."
+        "In the control task, the labels are shuffled among the lines; accuracy there comes from the probe, not from "
+        "the state. Selectivity is the difference. If an untrained model does as well, the information is there without "
+        "any learning."
     )
     return Table("Probes", columns, rows, note)
 
@@ -157,7 +159,9 @@ def _by_place(title: str, asked: Sequence[Question], trained: Array, fresh: Arra
         Series("most frequent answer", [100 * majority(question.labels, split) for question in asked]),
     ]
     x = [int(question.name) for question in asked]
-    return Curves(title, "k", "right (%)", x, series, note="Linear probes, evaluated on lines that were not used to train them.")
+    return Curves(
+        title, "k", "right (%)", x, series, note="Linear probes, evaluated on lines that were not used to train them."
+    )
 
 
 def _by_width(question: Question, states: Array, split: Split) -> Curves:

@@ -216,7 +216,13 @@ def _effects(measured: Measured, every: Sequence[tuple[Treatment, Effect]]) -> T
     if measured.decodes:
         note += f" The first {len(measured.outputs)} lines were decoded again, greedily."
     warn = [index for index, row in enumerate(rows) if isinstance(row[3], float) and row[3] > 0]
-    return Table("Effect of resetting or replacing one part", columns, rows, note + " Marks show parts whose interval is above 0.", warn)
+    return Table(
+        "Effect of resetting or replacing one part",
+        columns,
+        rows,
+        note + " Marks show parts whose interval is above 0.",
+        warn,
+    )
 
 
 def _fixed(subject: Subject, pairs: Sequence[Pair]) -> Table:
@@ -231,8 +237,8 @@ def _fixed(subject: Subject, pairs: Sequence[Pair]) -> Table:
     rows.append([name, states.shape[1], "yes", spread])
     rows += [[MAPS[name], None, "yes", None] for name in maps_in(subject, pairs[0])]
     note = (
-        "Weights are fixed after training. Spread: the share of a state's mean square that is due to differences between "
-        "lines."
+        "Weights are fixed after training. Spread: the share of a state's mean square that is due to differences "
+        "between lines."
     )
     return Table("What changes at inference", ["part", "numbers", "changes with the input", "spread"], rows, note)
 

@@ -114,7 +114,9 @@ def _no_head(change: Change, there: tuple[int, ...] | None, layers: Mapping[str,
     """Return the error of a head that is not there; `there` has the numbers of layers and heads of the map."""
     where = f"--what-if {change.text}"
     if there is None:
-        return UserError(f"this model has no attention of the kind {change.part}", where, f"choose from {', '.join(layers)}")
+        return UserError(
+            f"this model has no attention of the kind {change.part}", where, f"choose from {', '.join(layers)}"
+        )
     (depth, heads), part = there, change.part
     of_each = f"{depth} layer{'s' * (depth > 1)} with {heads} head{'s' * (heads > 1)}{' each' * (depth > 1)}"
     what = f"there is no head {part}.{change.position + 1}.{change.number + 1}; {part} has {of_each}"
