@@ -135,8 +135,10 @@ def _report_notes(ready: Ready, reporter: Reporter) -> None:
 def _report_alignable(corpus: Corpus, factor: int, reporter: Reporter) -> None:
     """Report targets that CTC cannot produce: it writes at most one token at each position of the source."""
     left_out = int((~corpus.alignable(factor)).sum())
-    what = "CTC cannot produce targets that are longer than their sources "
+    what = (
+        "CTC cannot produce targets that are longer than their sources "
         "(two equal adjacent tokens need an extra position)"
+    )
     if left_out == len(corpus):
         raise UserError(
             f"{what}; all {left_out:,} pairs have such targets",

@@ -139,8 +139,8 @@ def _table(asked: Sequence[Question], trained: Array, fresh: Array, split: Split
     columns += ["untrained: right (%)", "untrained: selectivity"]
     note = about + (
         "In the control task, the labels are shuffled among the lines; accuracy there comes from the probe, not from "
-        "the state. Selectivity is the difference. If an untrained model does as well, the information is there without "
-        "any learning."
+        "the state. Selectivity is the difference. If an untrained model does as well, the information is there "
+        "without any learning."
     )
     return Table("Probes", columns, rows, note)
 
