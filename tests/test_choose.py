@@ -419,7 +419,7 @@ def test_repeated_rows_count_less_unless_the_user_decides() -> None:
     tokens = survey([Pair(word, word.upper()) for n in range(1, 60) for word in [f"{n}th"] * (60 // n)], 0)[0]
     assert chosen(tokens).data.repeat_power == 0.5
     assert [reason for key, _, reason in choose(tokens, {}).reasons if key == "data.repeat_power"] == [
-        "77% of the rows repeat other rows: rare sources should count more"
+        "77% of the rows are repeats of other rows, so rare sources should count more"
     ]
     assert chosen(tokens, {"data": {"repeat_power": 1.0}}).data.repeat_power == 1.0
     assert chosen(tokens).data.augmented == 0, "made-up pairs do not help there"

@@ -239,7 +239,7 @@ def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
     (["--budget", "0s"], ["the budget must be a positive time"]),
     (["--budget", "10"], ["the budget 10 has no unit", "10s, 10m or 10h"]),
     (["--budget", "soon"], ["'soon' is not a time"]),
-    (["--steps", "0"], ["train.steps: input should be greater than or equal to 1, but it is 0"]),
+    (["--steps", "0"], ["train.steps must be at least 1, but it is 0"]),
     (["--steps", "-3"], ["train.steps", "but it is -3"]),
     (["--epochs", "-1"], ["train.epochs", "greater than 0"]),
     (["--steps", "5", "--epochs", "2"], ["train.steps and train.epochs cannot be given together", "keep one"]),
@@ -608,8 +608,8 @@ def test_impossible_searches_are_refused_by_flag_on_the_command_line_and_by_sett
 ) -> None:
     flag, value = arguments[-2:]
     done = weft("predict", tiny_run.path, *arguments, stdin="abc\n")
-    refused(done, f"error: {flag}: input should be ", f"but it is {value}", f"where: {flag}\n", f"give {flag} another")
-    with pytest.raises(UserError, match=f"search.{key}: input should be ") as caught:
+    refused(done, f"error: {flag} must be ", f"but it is {value}", f"where: {flag}\n", f"give {flag} another")
+    with pytest.raises(UserError, match=f"search.{key} must be ") as caught:
         tiny_run.predict(["abc"], search={"kind": "sample", key: float(value)})
     assert caught.value.where == f"setting search.{key}"
     assert "--" not in str(caught.value)
@@ -749,12 +749,12 @@ def test_tags_and_features_that_training_never_saw_are_told_once_with_their_numb
     assert weft("predict", "run", stdin="abc\tfr\tV;PST\n").err == ""
     done = weft("predict", "run", stdin="abc\tfr\tV;FUT\n\nabc\tit\tV;FUT\n")
     assert (done.code, len(done.lines)) == (0, 3)
-    assert done.err == "note: tags and features that training never saw: 2: <+FUT> <it>\n"
+    assert done.err == "note: 2 tags and features did not occur in training: <+FUT> <it>\n"
     done = weft("predict", "run", stdin="".join(f"abc\tx{n}\tV\n" for n in range(7)) + "broken\n")
-    note = "note: tags and features that training never saw: 7: <x0> <x1> <x2> <x3> <x4> …\n"
+    note = "note: 7 tags and features did not occur in training: <x0> <x1> <x2> <x3> <x4> …\n"
     refused(done, note, "this line has no tag", after_lines=7, after_notes=1)
     done = weft("evaluate", "run", put("b.tsv", "abc\tcba\tit\tV\n"))
-    assert done.err == "note: tags and features that training never saw: 1: <it>\n"
+    assert done.err == "note: 1 tag or feature did not occur in training: <it>\n"
 
 
 def test_jsonl_has_every_line_with_the_scores_of_its_tokens(weft: Weft, tiny_run: Run) -> None:
@@ -1131,7 +1131,9 @@ def test_data_tells_of_a_side_that_is_always_the_same_and_of_lines_that_would_be
     draw = random.Random(1)
     lines = [" ".join("".join(draw.choices("abcdefghijklmno", k=6)) for _ in range(8)) for _ in range(400)]
     almost = weft("data", put("almost.tsv", "".join(f"{line}\t{line.capitalize()}.\n" for line in lines)))
-    assert "of a target is in its source (corrected for chance): few characters change; with a --budget" in almost.out
+    assert (
+        "of a target is in its source (corrected for chance), so few characters change; with a --budget" in almost.out
+    )
 
 
 # what people saw from outside ----------------------------------------------------------------------------------------

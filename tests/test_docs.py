@@ -75,8 +75,17 @@ def test_every_block_of_a_page_prints_what_the_page_shows(
 
 
 WALKS = {
-    "The walk of one pair": ["train", "pairs.tsv", "--steps", "2", "--set", "train.evaluations=1", "--out", "new-run"],
-    "The walk of one predicted line": ["predict", "my-run"],
+    "Following one pair through the code": [
+        "train",
+        "pairs.tsv",
+        "--steps",
+        "2",
+        "--set",
+        "train.evaluations=1",
+        "--out",
+        "new-run",
+    ],
+    "Following one predicted line through the code": ["predict", "my-run"],
 }
 
 

@@ -58,7 +58,8 @@ def test_a_byte_order_mark_decides_the_encoding(encoding: str, name: str, packed
     report = ReadReport()
     path = put(name + packed, encoded(TEXTS[name], encoding))
     assert list(read_pairs([path], report=report)) == PAIRS
-    assert report.notes == [f"{path}: read as {encoding.split()[0]}, which its byte order mark names"]
+    known = encoding.split()[0]
+    assert report.notes == [f"{path}: read as {known}, because it begins with a {known} byte order mark"]
 
 
 def test_parallel_files_may_have_different_encodings() -> None:
@@ -104,7 +105,7 @@ def test_inputs_are_read_by_their_byte_order_mark(monkeypatch: pytest.MonkeyPatc
     expected = [Pair("caf\u00e9"), Pair(""), Pair("\u65e5")]
     report = ReadReport()
     assert list(read_inputs(put("in.txt", content), Columns(), report=report)) == expected
-    assert report.notes == ["in.txt: read as UTF-16, which its byte order mark names"]
+    assert report.notes == ["in.txt: read as UTF-16, because it begins with a UTF-16 byte order mark"]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert list(read_inputs("-", Columns())) == expected
 

@@ -180,7 +180,7 @@ def test_changes_that_make_no_sense_are_refused(weft: Weft, runs: dict[str, Run]
         "output:1=λ": "cannot write",
         "output:99=a": "no symbol 99",
         "attention:1=99": "names no input position",
-        "head:cross.1.9": "2 layers of 2 heads",
+        "head:cross.1.9": "there is no head cross.1.9; cross has 2 layers with 2 heads each",
         "head:cros.1.1": "is not an attention of this model",
         "unit:decode.1.999": "choose from",
         "unit:other.1.1": "is not a part",

@@ -225,5 +225,5 @@ def test_a_line_has_at_most_a_thousand_outputs(tiny_run: Any) -> None:
 
 @pytest.mark.parametrize("temperature", [1e-320, 0.0, 1e6])
 def test_a_temperature_out_of_range_is_refused(tiny_run: Any, temperature: float) -> None:
-    with pytest.raises(UserError, match=r"search.temperature: input should be .* but it is"):
+    with pytest.raises(UserError, match=r"search.temperature must be .* but it is"):
         tiny_run.predict(["abc"], search={"kind": "sample", "temperature": temperature})

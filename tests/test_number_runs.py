@@ -81,7 +81,7 @@ def test_python_takes_lists_and_arrays_where_a_table_has_json(tmp_path: Path) ->
 @pytest.mark.parametrize("steps", ["0", "-3"])
 def test_a_horizon_below_one_is_refused(run: Run, weft: Weft, steps: str) -> None:
     done = weft("predict", run.path, "--length", steps, stdin=SOURCE)
-    refused(done, "--length: input should be greater than or equal to 1")
+    refused(done, "--length must be at least 1")
 
 
 def test_a_horizon_without_end_is_cut_when_the_time_of_its_lines_is_over(run: Run) -> None:

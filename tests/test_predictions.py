@@ -65,9 +65,9 @@ def test_no_lines_give_no_predictions(tiny_run: Run) -> None:
 def test_tags_that_training_never_saw_are_told_in_python_too(tmp_path: object) -> None:
     rows = [Pair("ab" * n, "ba" * n, tag="fr") for n in range(1, 9)]
     run = package.train(rows, out=f"{tmp_path}/run", steps=1, settings={"train.members": 1})
-    with pytest.warns(UserWarning, match="tags and features that training never saw: 1: <it>"):
+    with pytest.warns(UserWarning, match="1 tag or feature did not occur in training: <it>"):
         run.predict([Pair("ab", tag="it"), Pair("ab", tag="fr")])
-    with pytest.warns(UserWarning, match="tags and features that training never saw: 1: <it>"):
+    with pytest.warns(UserWarning, match="1 tag or feature did not occur in training: <it>"):
         run.evaluate([Pair("ab", "ba", tag="it")])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

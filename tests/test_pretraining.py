@@ -114,7 +114,7 @@ def test_a_classifier_takes_the_encoder_and_the_embeddings_of_known_words(
         assert torch.equal(new[table][ours.encode(word)[0]], old[table][theirs.encode(word)[0]]), word
     assert notes == [
         f"--init {masked.path}: takes embeddings of 24 of 29 tokens, encoder",
-        f"--init {masked.path}: does not take head, which starts from random weights",
+        f"--init {masked.path}: starts the rest from random weights (head)",
     ]
     assert MASK not in ours.names
     assert RunFolder(run.path).read_choices()["origins"]["encoder.width"] == "init"
@@ -176,7 +176,7 @@ def test_of_another_vocabulary_the_encoder_is_taken_and_no_embeddings(folder: Pa
     assert set(run.predictor.source.symbols) == set(WORDS[5:])
     assert notes == [
         f"--init {greek.path}: takes encoder",
-        f"--init {greek.path}: does not take embeddings, head, which starts from random weights",
+        f"--init {greek.path}: starts the rest from random weights (embeddings, head)",
     ]
 
 
@@ -185,7 +185,7 @@ def test_what_the_user_sets_is_not_taken_from_the_other_run(masked: Run, folder:
     run, notes = fine_tuned(masked, labels, tmp_path / "run", **{"encoder.width": 24})
     assert run.spec.encoder.width == 24
     assert notes[0].endswith("takes embeddings of 24 of 29 tokens")
-    assert notes[1].endswith("does not take encoder, head, which starts from random weights")
+    assert notes[1].endswith("starts the rest from random weights (encoder, head)")
     bag, notes = fine_tuned(masked, labels, tmp_path / "bag", **{"encoder.kind": "none"})
     assert bag.spec.encoder.kind == "none"
     assert notes[0].endswith("takes embeddings of 24 of 29 tokens")

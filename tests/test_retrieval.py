@@ -414,7 +414,7 @@ def test_mistakes_with_documents_are_told(library_run: Run, documents: Path, wef
     refused(weft("predict", run, "-", "--among", twice, stdin="a\n"), "the document id 7 occurs several times")
     refused(weft("predict", run, "-", "--among", "-", stdin="a\n"), "--among -")
     refused(weft("predict", run, "-", "--among", "empty.txt", stdin="a\n"), "there is no document in this file")
-    refused(weft("evaluate", run, "queries.tsv", "--qrels", "q.txt"), "--qrels judges documents", "--among")
+    refused(weft("evaluate", run, "queries.tsv", "--qrels", "q.txt"), "--qrels needs --among", "--among")
     wrong = {"1 0 2": "four fields", "1 0 d1 x": "q.txt:1", "": "no judgement", "9 0 d1 1": "no query has"}
     for content, said in wrong.items():
         (tmp_path / "q.txt").write_text(f"{content}\n", encoding="utf-8")
@@ -430,7 +430,7 @@ def test_what_needs_outputs_refuses_a_run_that_finds_documents(library_run: Run,
 
 def test_documents_need_a_run_that_finds_them(tiny_run: Run, documents: Path, weft: Weft) -> None:
     done = weft("predict", tiny_run.path, "-", "--among", documents, stdin="abcd\n")
-    refused(done, "trained with task=transduce, which finds no documents", "--among")
+    refused(done, "but this run was trained with --task transduce", "--among")
 
 
 MISTAKES = {

@@ -57,7 +57,7 @@ def test_what_is_kept_as_the_best_is_told_and_by_what() -> None:
         line = {"step": step, "loss": 1 / step, "exact": score, **numbers}
         plain.evaluation({**line, "metric": "exact", "best": best, "best_score": score}, [])
     marks = [line.partition("  ← ")[2] for line in told.getvalue().splitlines()]
-    assert marks == ["best so far", "best so far, by its loss", "best so far", "", "best so far"]
+    assert marks == ["best so far", "best so far (equal exact, lower loss)", "best so far", "", "best so far"]
 
 
 def test_a_bleu_of_nothing_is_told_only_where_it_is_asked_for() -> None:

@@ -124,7 +124,8 @@ def test_rare_characters_decide_what_is_done() -> None:
     chosen = [choose(found, {}) for found in (spelled, lost, phones)]
     assert [compose(("autopilot", one.layer)).spec.data.unseen for one in chosen] == ["carried", "nearest", "nearest"]
     assert [why for key, _, why in chosen[0].reasons if key == "data.unseen"] == [
-        "100% of rare characters are kept in the target (corrected for chance): unseen ones are copied"
+        "targets keep 100% of the rare characters of their sources (corrected for chance), so unseen characters are "
+        "copied to the output"
     ]
     asked = compose(("autopilot", choose(spelled, given := {"data": {"unseen": "unknown"}}).layer), ("flag", given))
     assert asked.spec.data.unseen == "unknown"

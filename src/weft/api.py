@@ -152,7 +152,8 @@ class Run:
     def retriever(self) -> Retriever:
         """What finds documents; its weight of BM25 is the setting, or the one that validation found."""
         if self.spec.task != "retrieve":
-            what = f"this run was trained with task={self.spec.task}, which finds no documents"
+            needs = "searching documents needs a run of --task retrieve"
+            what = f"{needs}, but this run was trained with --task {self.spec.task}"
             raise UserError(what, "among", "use a run of --task retrieve, or leave the documents out")
         weight = self.spec.retrieve.lexical
         if weight is None:

@@ -237,8 +237,43 @@ def _readable(error: ValidationError, origins: Mapping[str, str]) -> UserError:
         where = where if key else _where_of(what, origins)
         kind = Clash if isinstance(given, Mapping) else UserError  # a rule over several settings, or about one
         return kind(what if not key or "." in what.split()[0] else f"{key}: {what}", where, todo)
-    wrong = f"{key}: {first['msg'][0].lower()}{first['msg'][1:]}, but it is {shortened(repr(given))}"
-    return UserError(wrong, where, known)
+    return UserError(f"{key} {must_be(first)}, but it is {shortened(_shown(given))}", where, known)
+
+
+def must_be(error: Mapping[str, Any]) -> str:
+    """Say in words what pydantic wants of a value: `must be at least 1`."""
+    limits = {name: _number(value) for name, value in error.get("ctx", {}).items() if isinstance(value, int | float)}
+    for kind, words in MUST_BE.items():
+        if error["type"] in kind:
+            return f"must be {words.format(**limits)}"
+    message = str(error["msg"])
+    return f"must be {message.partition(' be ')[2]}" if " should be " in message else f"is wrong ({message.lower()})"
+
+
+MUST_BE = {  # by pydantic's names of errors
+    ("int_type", "int_parsing", "int_parsing_size", "int_from_float"): "a whole number",
+    ("float_type", "float_parsing"): "a number",
+    ("finite_number",): "a finite number",
+    ("bool_type", "bool_parsing"): "true or false",
+    ("string_type",): "a text",
+    ("list_type", "tuple_type", "set_type"): "a list",
+    ("dict_type", "model_type", "model_attributes_type", "mapping_type"): "a group of settings",
+    ("greater_than",): "greater than {gt}",
+    ("greater_than_equal",): "at least {ge}",
+    ("less_than",): "less than {lt}",
+    ("less_than_equal",): "at most {le}",
+}
+
+
+def _number(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:g}"
+
+
+def _shown(value: object) -> str:
+    """Return a value as settings files write it."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _where(key: str, origins: Mapping[str, str]) -> str:

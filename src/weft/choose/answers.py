@@ -18,7 +18,7 @@ def choose_answers(choices: Choices, survey: Survey, given: Mapping[str, Any], t
     found = survey.columns["target"]
     sentences = given.get("answer", {}).get("unit") == "sentence"
     if not sentences and _are_summaries(survey):
-        why = "hardly a target occurs in its source: the sentence that shares most words with it is selected"
+        why = "hardly a target occurs in its source, so the sentence that shares most words with it is selected"
         choices.set("answer.unit", "sentence", why)
         sentences = "unit" not in given.get("answer", {})
     if not sentences:
@@ -32,7 +32,7 @@ def choose_answers(choices: Choices, survey: Survey, given: Mapping[str, Any], t
     choices.set("train.rate", NUMBERS.recurrent_rate)
     choices.set("train.max_epochs", NUMBERS.answer_epochs)
     choices.set("train.evaluations", NUMBERS.label_evaluations)
-    choices.set("train.select", "f1", "an answer may be right in part: F1 counts its words")
+    choices.set("train.select", "f1", "an answer may be partly right, and F1 counts its words")
     asked = survey.kind("context") != "none"
     if asked:
         choices.set("context.use", "flow", "attention both ways between document and question")
@@ -55,7 +55,7 @@ def _are_summaries(survey: Survey) -> bool:
 
 def _read_sentences(choices: Choices) -> None:
     """Choose how sentences are compared with each other: by their words, and by where they stand."""
-    choices.set("encoder.kind", "none", "words tell which sentence is central: small data do not teach their order")
+    choices.set("encoder.kind", "none", "words show which sentence is central; little data cannot teach their order")
     choices.replace("train.dropout", NUMBERS.sentence_dropout)
     choices.replace("train.max_epochs", NUMBERS.sentence_epochs)
     choices.replace("train.select", "rouge1", "a summary shares words with its reference")

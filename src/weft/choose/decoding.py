@@ -20,7 +20,9 @@ def choose_bridge_and_attention(choices: Choices, given: Mapping[str, Any], surv
     copied = most_copied(survey)
     long_enough = shape.lengths[1] >= NUMBERS.location_aware_target
     if copied >= NUMBERS.copied and long_enough and "attention" not in given.get("decoder", {}):
-        why = f"{copied:.0%} of a source or target is copied (corrected for chance): attention moves along the source"
+        why = (
+            f"{copied:.0%} of a source or target is copied (corrected for chance), so attention moves along the source"
+        )
         choices.set("decoder.attention.location_aware", True, why)
 
 

@@ -41,7 +41,7 @@ def flatten_repeats(choices: Choices, survey: Survey, given: Mapping[str, Any]) 
     """
     repeated = survey.relation.repeated
     if repeated >= NUMBERS.repeated_rows and "repeat_power" not in given.get("data", {}):
-        why = f"{repeated:.0%} of the rows repeat other rows: rare sources should count more"
+        why = f"{repeated:.0%} of the rows are repeats of other rows, so rare sources should count more"
         choices.set("data.repeat_power", NUMBERS.repeat_power, why)
 
 
@@ -63,7 +63,8 @@ def handle_unseen_characters(choices: Choices, survey: Survey, kinds: Sequence[s
     kept = survey.relation.kept
     by_character = kinds[0] == kinds[1] == "characters" and not given.get("data", {}).get("swap_pairs")
     if by_character and kept >= NUMBERS.kept_characters and survey.pairs < NUMBERS.all_characters_seen:
-        why = f"{kept:.0%} of rare characters are kept in the target (corrected for chance): unseen ones are copied"
+        kept_ones = f"targets keep {kept:.0%} of the rare characters of their sources (corrected for chance)"
+        why = f"{kept_ones}, so unseen characters are copied to the output"
         choices.set("data.unseen", "carried", why)
     else:
         choices.set("data.unseen", "nearest")

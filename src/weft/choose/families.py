@@ -83,7 +83,11 @@ def _transformer_rates(choices: Choices, given: Mapping[str, Any], width: int) -
     deep = max(int(part.get("layers", NUMBERS.layers)) for part in parts) / NUMBERS.layers
     choices.set("train.rate", round(NUMBERS.transformer_rate / (wide * deep), 5))
     embed_rate = round(NUMBERS.embed_rate * math.sqrt(wide), 1)
-    choices.set("train.embed_rate", embed_rate, "rare subwords are learned from few examples")
+    choices.set(
+        "train.embed_rate",
+        embed_rate,
+        "rare subwords have few examples, so their embeddings need a higher learning rate",
+    )
 
 
 def choose_recurrent(

@@ -41,7 +41,7 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     choices.set(
         "train.dropout",
         NUMBERS.label_dropout,
-        "labels carry little information: without much dropout, a model overfits",
+        "labels carry little information, and without much dropout, a model overfits",
     )
     choices.set("train.batch_tokens", NUMBERS.recurrent_batch)
     choices.set("train.rate", NUMBERS.recurrent_rate)
@@ -49,7 +49,7 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     choices.set("train.max_epochs", NUMBERS.tag_epochs if per_word else NUMBERS.label_epochs)
     choices.set("train.select", "accuracy")
     if not per_word:
-        choices.set("pool.kind", "mean", "the mean of the states: every part of the source counts")
+        choices.set("pool.kind", "mean", "every part of the source counts, so the mean of all states is used")
         _weigh_labels(choices, labels)
     if survey.kind("source") == "text":
         _read_text(choices, survey, given, time)
@@ -59,7 +59,9 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
 
 def _read_question(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
     """Choose how a text and a question about it are read: the label depends on where they meet."""
-    choices.replace("source.tokens", "bpe", "source and context are compared: words and punctuation apart")
+    choices.replace(
+        "source.tokens", "bpe", "words and punctuation are kept apart, so that source and context can be compared"
+    )
     choices.set("source.size", NUMBERS.answer_subwords)
     choices.set("context.kind", "text")
     choices.set("context.shared", True)
@@ -70,14 +72,14 @@ def _read_question(choices: Choices, survey: Survey, given: Mapping[str, Any]) -
         _read_sentences(choices, survey, number)
         return
     choices.set("context.use", "joint", "read from its end, the source is read by a model that knows the context")
-    choices.replace("pool.kind", "query", "a few states have the answer: they are attended to")
+    choices.replace("pool.kind", "query", "a few states have the answer, and the model attends to these")
     batch = int(choices.layer["train"]["batch_tokens"])
     choices.replace("train.batch_tokens", max(batch, NUMBERS.transformer_batch))
 
 
 def _read_sentences(choices: Choices, survey: Survey, number: float) -> None:
     """Let the question ask the sentences of the source one after the other: they need no recurrence."""
-    why = f"sources have {number:.0f} sentences: the context attends to them, {NUMBERS.hops} times"
+    why = f"sources have {number:.0f} sentences, and the context attends to them {NUMBERS.hops} times"
     choices.set("context.use", "hops", why)
     choices.set("context.hops", NUMBERS.hops)
     choices.replace("encoder.kind", "none", "sentences are sums of their words, each by its place")
@@ -90,7 +92,7 @@ def _weigh_labels(choices: Choices, labels: Mapping[str, int]) -> None:
     """Let rare labels count more where nearly all rows have the same one."""
     most, rows = max(labels.values()), sum(labels.values())
     if most >= NUMBERS.skewed_labels * rows:
-        why = f"{most / rows:.0%} of the rows have the same label: the rare ones count more"
+        why = f"{most / rows:.0%} of the rows have the same label, so the rare labels count more"
         choices.set("objective.class_power", NUMBERS.class_power, why)
         choices.set("train.select", "macro_f1", "one label for all rows would have a high accuracy")
 

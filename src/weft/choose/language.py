@@ -157,7 +157,9 @@ def _widths(family: str, width: int, narrow: bool) -> Layer:
 def _choose_text(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> tuple[BatchShape, float]:
     """Choose tokens; return the shape of batches, and the length of long lines."""
     side = survey.target
-    choices.set("target.tokens", "characters", "every text can be continued, and few symbols are learned fast")
+    choices.set(
+        "target.tokens", "characters", "any text can then be continued, and a small vocabulary is learned quickly"
+    )
     choices.set("train.select", "bits_per_character")
     settings = choices.merged("target", given)
     kind = str(settings["tokens"])

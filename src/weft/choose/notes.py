@@ -29,5 +29,5 @@ def choose_notes(choices: Choices, survey: Survey, given: Mapping[str, Any], tim
     choices.set("train.dropout", NUMBERS.note_dropout)
     choices.set("train.batch_tokens", max(NUMBERS.note_batch, 2 * target["longest"]))
     choices.set("train.max_epochs", NUMBERS.note_epochs)
-    choices.set("train.select", "nll", "−log p per step tells models apart that write the same notes")
+    choices.set("train.select", "nll", "unlike note_f1, it can distinguish models that write the same notes")
     share_time(choices, given, time)

@@ -40,7 +40,9 @@ def _choose_layout(choices: Choices, survey: Survey, given: Mapping[str, Any]) -
     wide = ratio >= NUMBERS.line_ratio and survey.kind("target") == "text"
     dense = survey.target.mean <= NUMBERS.line_characters * pictures["mean_ratio"]
     if wide and dense:
-        choices.set("image.layout", "columns", "wide pictures with short texts: lines, read from the left to the right")
+        choices.set(
+            "image.layout", "columns", "wide pictures with short texts are lines, which are read from left to right"
+        )
     layout = str(choices.merged("image", given).get("layout", "grid"))
     if layout == "columns":
         chosen = max(NUMBERS.smallest_picture, min(height, NUMBERS.line_height))
@@ -72,9 +74,9 @@ def _choose_text(choices: Choices, survey: Survey, given: Mapping[str, Any], lay
     if layout == "columns" and not writes_by_decoder(given):
         choices.set("head.kind", "ctc", "the picture and the text have the same order")
     if sentences and layout == "grid":
-        choices.set("train.select", "bleu", "a picture has many right descriptions: BLEU counts overlap")
+        choices.set("train.select", "bleu", "a picture has many right descriptions, and BLEU counts overlap")
     elif survey.target.mean > NUMBERS.long_target:
-        choices.set("train.select", "cer", "outputs are right in parts")
+        choices.set("train.select", "cer", "outputs can be partly right")
     else:
         choices.set("train.select", "exact", "an output is right or wrong as a whole")
     longest = long_line_tokens(survey.target, tokens)
@@ -110,7 +112,7 @@ def _choose_context(choices: Choices, survey: Survey, given: Mapping[str, Any]) 
     choices.set("encoder.inner", 2 * NUMBERS.picture_width)
     choices.set("embed.positions", "sinusoid")
     choices.replace("train.rate", NUMBERS.judged_rate)
-    choices.replace("pool.kind", "query", "a few cells decide: they are attended to")
+    choices.replace("pool.kind", "query", "a few cells decide, and the model attends to these")
 
 
 def _choose_batches(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
@@ -127,7 +129,7 @@ def _choose_augmentation(choices: Choices, survey: Survey) -> None:
     count = survey.columns["source"]["pictures"]
     if count > NUMBERS.enough_pictures:
         return
-    why = f"{count:,} pictures are few: they are changed a little each time they are read"
+    why = f"there are only {count:,} pictures, so they are varied a little at random in each epoch"
     choices.set("image.shift", NUMBERS.picture_shift, why)
     choices.set("image.scale", NUMBERS.picture_scale)
     choices.set("image.rotate", NUMBERS.picture_rotate)

@@ -42,7 +42,7 @@ def choose_masked(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     choices.set("train.batch_tokens", int(max(NUMBERS.masked_batch, longest)))
     choices.set("objective.smoothing", 0.0)
     choices.set("train.evaluations", NUMBERS.label_evaluations)
-    choices.set("train.select", "loss", "what is learned of rare tokens counts, too")
+    choices.set("train.select", "loss", "unlike accuracy, it also rewards progress on rare tokens")
     for key in NOT_CHOSEN:
         choices.drop(key)
     tokens = survey.pairs * shape.lengths[1]
@@ -68,7 +68,9 @@ def _start_latent(choices: Choices) -> None:
     """Start from what occurs together in the texts, and keep it: it is what labels gain most from."""
     choices.set("embed.latent", True, "words that occur together in the texts start with similar embeddings")
     choices.replace("embed.width", NUMBERS.latent_width)
-    choices.set("train.freeze", ["embed"], "the embeddings stay as they start: labels gain most from these")
+    choices.set(
+        "train.freeze", ["embed"], "the embeddings account for most of the gain in classification, so they are frozen"
+    )
     choices.set("head.tied", False)
 
 

@@ -20,9 +20,13 @@ def choose_retrieval(
     if has_words(documents):
         choices.set("source.tokens", "stems", "words of one family are compared by their first letters")
     else:
-        choices.set("source.tokens", "bpe", "texts without spaces are compared by pieces")
+        choices.set("source.tokens", "bpe", "the texts have no spaces, so they are compared by their subwords")
     choices.set("source.size", NUMBERS.document_subwords)
-    choices.set("encoder.kind", "none", "a sum of embeddings: small data teach which words matter, not their order")
+    choices.set(
+        "encoder.kind",
+        "none",
+        "with little data, a sum of embeddings can learn which words matter, but not their order",
+    )
     choices.set("pool.kind", "mean")
     for key in ("encoder.width", "embed.width"):
         choices.set(key, NUMBERS.document_width)

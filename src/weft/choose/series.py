@@ -40,29 +40,31 @@ def share_time(choices: Choices, given: Mapping[str, Any], time: TimeBudget | No
         return
     cores = min(NUMBERS.most_members, time.cores) if time.parallel else 1
     if time.seconds >= NUMBERS.shortest_ensemble and cores > 1:
-        choices.set("train.members", cores, "each core trains a model, and their mean predicts")
+        choices.set("train.members", cores, "each core trains a model, and their predictions are averaged")
 
 
 def _choose_encoding(choices: Choices, survey: Survey) -> None:
     target = survey.columns["target"]
     if target["continues"] >= NUMBERS.continuing_targets:
-        why = f"{target['continues']:.0%} of the targets go on where their source ends"
-        choices.set("numbers.differences", True, f"{why}: the model predicts steps")
+        why = f"{target['continues']:.0%} of the targets continue from the last value of their source"
+        choices.set("numbers.differences", True, f"{why}, so the model predicts differences")
         gain = target["position_gain"]
         matters = gain >= NUMBERS.position_gain
-        why = f"where a series is explains {gain:.0%} of the error that its steps leave"
+        why = f"the position of a series explains {gain:.0%} of the error that its differences leave"
         choices.set("numbers.values", matters, why if matters else "")
         _choose_momentum(choices, target)
     missing = sum(column.get("missing", 0) for column in survey.columns.values())
     if missing:
-        choices.set("numbers.missing", "mask", f"{missing:,} numbers are missing: they are filled in, and marked")
+        choices.set("numbers.missing", "mask", f"{missing:,} numbers are missing; they are filled in, and marked")
 
 
 def _choose_momentum(choices: Choices, target: Mapping[str, Any]) -> None:
     """Let the last step of a source go on, where that is nearer than a step of 0."""
     changes, steps = (math.hypot(*target[name]) for name in ("change_scale", "step_scale"))
     if changes < steps:
-        why = f"steps differ from the last step of their source by {changes / steps:.0%} of their size"
+        why = (
+            f"differences deviate from the last difference of their source by only {changes / steps:.0%} of their size"
+        )
         choices.set("numbers.momentum", True, why)
 
 
@@ -71,7 +73,8 @@ def _choose_learning(choices: Choices, survey: Survey, given: Mapping[str, Any])
     if not choices.layer.get("numbers", {}).get("differences") or "kind" in given.get("objective", {}):
         return
     choices.set("objective.kind", "distance", "the distance between paths is what counts")
-    choices.set("feeding.kind", "none", "all steps follow from the source: training is like prediction")
+    why = "the model predicts all steps from the source alone, so its inputs are the same in training and prediction"
+    choices.set("feeding.kind", "none", why)
     _choose_turns(choices, survey)
 
 
@@ -80,7 +83,7 @@ def _choose_turns(choices: Choices, survey: Survey) -> None:
     target = survey.columns["target"]
     free = max(target["position_gain"], target["direction_gain"]) < NUMBERS.position_gain
     if target["width"] == 2 and free and survey.kind("context") == "none":
-        why = "neither where a series is nor in which direction it moves explains an error"
+        why = "neither the position of a series nor the direction in which it moves explains the errors"
         choices.set("numbers.rotate", True, why)
         choices.set("numbers.mirror", True, why)
 

@@ -43,7 +43,7 @@ def _choose_text(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> 
     if not writes_by_decoder(given):
         choices.set("head.kind", "ctc", "what is heard and what is written have the same order")
         choices.set("objective.smoothing", 0.0)
-    choices.set("train.select", "token_error_rate" if tokens == "words" else "cer", "outputs are right in parts")
+    choices.set("train.select", "token_error_rate" if tokens == "words" else "cer", "outputs can be partly right")
     longest = long_line_tokens(survey.target, tokens)
     choices.set("search.max_ratio", NUMBERS.sound_ratio)
     choices.set("search.max_extra", round(NUMBERS.output_margin * longest) + NUMBERS.extra_tokens)
@@ -86,8 +86,10 @@ def _choose_words(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     """Choose a model that knows what sounds when in a word, and nothing else: it suits speakers it never heard."""
     for key in ("encoder.layers", "encoder.width"):
         choices.drop(key)
-    choices.replace("encoder.kind", "none", "an encoder would learn to know the speakers of few recordings")
-    choices.replace("pool.kind", "parts", "short recordings: what sounds in each part of a word, fast or slow")
+    choices.replace("encoder.kind", "none", "with few recordings, an encoder would overfit to their speakers")
+    choices.replace(
+        "pool.kind", "parts", "recordings are short, and equal parts of them fit words that are spoken fast or slowly"
+    )
     choices.set("pool.parts", NUMBERS.word_parts)
     choices.replace("audio.factor", 1)
     for key in ("encoder.width", "embed.width"):
@@ -121,7 +123,7 @@ def _choose_augmentation(choices: Choices, survey: Survey, given: Mapping[str, A
     seconds = survey.columns["source"]["seconds"]
     if seconds > NUMBERS.enough_sound:
         return
-    why = f"{duration(seconds)} of sound are little: recordings are changed each time they are read"
+    why = f"there are only {duration(seconds)} of sound, so recordings are varied at random in each epoch"
     choices.set("audio.speed", NUMBERS.sound_speed, why)
     choices.set("audio.pitch", NUMBERS.sound_pitch)
     choices.set("audio.noise", NUMBERS.sound_noise)

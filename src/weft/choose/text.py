@@ -69,7 +69,7 @@ def _spell_if_there_is_time(
     choices: Choices, survey: Survey, kinds: list[str], given: Mapping[str, Any], time: TimeBudget | None
 ) -> list[str]:
     """Tokenise lines that nearly equal their source into characters, if there is time for so many tokens."""
-    why = f"{survey.relation.copied:.0%} of a target is in its source (corrected for chance): few characters change"
+    why = f"{survey.relation.copied:.0%} of a target is in its source (corrected for chance), so few characters change"
     if time is None:
         choices.notes.append(f"{why}; with a --budget for {NUMBERS.spelled_epochs} epochs, tokens are characters")
         return kinds

@@ -27,13 +27,16 @@ def _tokenise(choices: Choices, name: str, side: SideSurvey, pairs: int, given: 
     if is_spaced_letters(side) and is_composed(side, written, ctc):
         kind, why = "parts", f"letters separated by spaces; {_parts(side)}"
     elif is_symbol_list(side, pairs):
-        kind, why = "words", f"a list of symbols: {side.distinct_words} distinct, {side.mean_words:.1f} per line"
+        kind, why = "words", f"lists of symbols ({side.distinct_words} distinct, {side.mean_words:.1f} per line)"
     elif written and is_label(side, pairs):
         kind, why = "words", f"each target is one of {side.distinct_words} words"
     elif side.mean <= NUMBERS.short_line or side.mean_words <= NUMBERS.few_words:
         kind, why = _spelled(side, written, ctc)
     else:
-        kind, why = "bpe", f"running text: {side.mean_words:.0f} words per line, {side.distinct_words:,} distinct words"
+        kind, why = (
+            "bpe",
+            f"running text ({side.mean_words:.0f} words per line, {side.distinct_words:,} distinct words)",
+        )
     choices.set(f"{name}.tokens", kind, why)
     return str(kind)
 
@@ -43,8 +46,8 @@ def _spelled(side: SideSurvey, written: bool, ctc: bool) -> tuple[str, str]:
     if is_composed(side, written, ctc):
         return "parts", _parts(side)
     if side.mean <= NUMBERS.short_line:
-        return "characters", f"short lines: {side.mean:.0f} characters on average"
-    return "characters", f"few spaces: {side.mean_words:.1f} words per line"
+        return "characters", f"lines are short ({side.mean:.0f} characters on average)"
+    return "characters", f"there are few spaces ({side.mean_words:.1f} words per line)"
 
 
 def _parts(side: SideSurvey) -> str:

@@ -48,7 +48,7 @@ def size_batches(
     marks = min(NUMBERS.most_marks, len(survey.marks))
     fitting = max(lines, NUMBERS.long_line_margin * longest + 2 + marks)
     least = int(min(NUMBERS.largest_batch, fitting))
-    why = f"lines are long: a batch holds at least {NUMBERS.fewest_lines} of them" if least > usual else ""
+    why = f"lines are long, and a batch holds at least {NUMBERS.fewest_lines} of them" if least > usual else ""
     choices.set("train.batch_tokens", max(int(usual), least), why)
 
 
@@ -63,12 +63,16 @@ def select_by(choices: Choices, target: SideSurvey, kind: str) -> None:
     subwords = kind in SUBWORDS
     long_spelled = kind in SPELLED and target.mean > NUMBERS.long_target
     if is_unspaced(target) and (subwords or long_spelled):
-        choices.set("train.select", "chrf", "long lines without spaces: chrF counts the characters that are right")
+        choices.set(
+            "train.select", "chrf", "lines are long and without spaces, and chrF counts the characters that are right"
+        )
     elif subwords and target.mean_words >= NUMBERS.bleu_words:
-        choices.set("train.select", "bleu", "a text has many right outputs: BLEU counts overlap instead of equality")
+        choices.set(
+            "train.select", "bleu", "a text has many right outputs, and BLEU counts overlap instead of equality"
+        )
     elif subwords or long_spelled:
         choices.set(
-            "train.select", "chrf", "outputs are seldom right as a whole: chrF counts the characters that are right"
+            "train.select", "chrf", "outputs are seldom right as a whole, and chrF counts the characters that are right"
         )
     else:
         choices.set(

@@ -114,6 +114,7 @@ def speaking_of_flags(flags: Mapping[str, str]) -> Iterator[None]:
         if name not in flags:
             raise
         what = error.what.replace(f"{name}:", f"{flags[name]}:").replace(f"{name}=", f"{flags[name]} ")
+        what = what.replace(f"{name} must be ", f"{flags[name]} must be ")
         todo = error.todo.replace(name, flags[name]) if setting else error.todo
         todo = f"give {flags[name]} another value" if error.where.startswith("setting ") else todo
         raise type(error)(what, f"{flags[name]} {value}".rstrip(), todo) from None

@@ -120,7 +120,7 @@ def _sentences(survey: Any) -> list[str]:
             "in its source (corrected for chance)."
         )
     if relation.repeated > 0:
-        lines.append(f"{relation.repeated:.1%} of the rows repeat another row, so they count more than once.")
+        lines.append(f"{relation.repeated:.1%} of the rows are repeats (data.repeat_power: how much these count).")
     return lines
 
 

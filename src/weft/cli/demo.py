@@ -55,8 +55,8 @@ def demo(
         write_tsv(part, data / f"{name}.tsv")
     counts = [len(part) for part in parts]
     common.show(
-        f"Learning to write dates as ISO 8601: {counts[0]:,} dates of ten languages to train on, "
-        f"{counts[1]:,} to validate on, {counts[2]:,} of other days to test with.",
+        f"Learning to write dates as ISO 8601: {counts[0]:,} dates in ten languages for training, "
+        f"{counts[1]:,} for validation, and {counts[2]:,} on unseen days for testing.",
         f"By hand:  weft train {data}/train.tsv --valid {data}/valid.tsv --tag 3 --budget {budget}",
         "",
     )

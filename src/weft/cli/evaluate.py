@@ -54,8 +54,8 @@ def evaluate(
     qrels: Annotated[
         Path | None,
         typer.Option(
-            help="With --among: relevance judgements in TREC format. They name queries and documents by the "
-            "column `id` of PAIRS and of --among.",
+            help="With --among: relevance judgements in TREC format. The ids are those in the column `id` "
+            "of PAIRS (queries) and of --among (documents).",
             metavar="FILE",
         ),
     ] = None,
@@ -90,7 +90,7 @@ def evaluate(
     other = None if against is None else load(against, strict=strict)
     memory.keep()
     if qrels is not None and among is None:
-        raise UserError("--qrels judges documents, but there are none", "--qrels", "give them with --among FILE")
+        raise UserError("--qrels needs --among", "--qrels", "give the documents with --among FILE")
     if among is not None:
         with common.speaking_of_flags(FLAGS):
             _show_ranked(str(run), evaluate_among(loaded, pairs, among, qrels), as_json)

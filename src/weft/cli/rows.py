@@ -113,8 +113,10 @@ def column_values(
     try:
         values = [pair.tag for pair in read_pairs(paths, by_tag, on_bad_line=bad, longest=longest, kinds=kinds)]
     except UserError as error:
+        what = error.what.replace(" for the tag", " (given with --by)")
+        what = what.replace("the tag should be in column", "--by asks for column")
         what, todo = (
-            text.replace("the tag", "the column of --by").replace("--tag", "--by") for text in (error.what, error.todo)
+            text.replace("the tag", "the column of --by").replace("--tag", "--by") for text in (what, error.todo)
         )
         raise UserError(what, error.where, todo) from None
     if len(values) != len(rows):

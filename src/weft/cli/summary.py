@@ -25,7 +25,8 @@ def summarise(run: Run) -> None:
     rows.append(["loss", f"{final['loss']:.3f}" if final.get("loss") is not None else "—"])
     models = final.get("models", 1)
     which = f"checkpoint of step {final['step']:,}" if models == 1 else f"ensemble of {models} models"
-    title = f"{run.path}: {scored_pairs(final)}, {final['search']}, {which}"
+    search = [final["search"]] if final.get("target", "text") == "text" else []  # a search over symbols
+    title = f"{run.path}: {', '.join([scored_pairs(final), *search, which])}"
     common.show(title, common.table(["metric", "value"], rows))
     for scores in final.get("further") or []:
         of_set = {**scores, "target": final.get("target", "text")}

@@ -13,7 +13,7 @@ A run that is in results.jsonl as done is not trained again.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from weft.runs.log import LogFile, finite
 from weft.score.metrics import with_current_names
 from weft.score.retrieval import Ranking
 from weft.score.table import Likelihood
+from weft.settings import flatten
 
 VALIDATION = "outputs.jsonl"
 CLOCKS = ("tokens_per_second", "seconds", "curve")  # of a result: they depend on the clock (of the curve, its seconds)
@@ -112,10 +113,9 @@ class ComparisonFolder:
         if more_seeds and not differences({**plan.request, "seeds": request["seeds"]}, request):
             plan = plan.with_seeds_of(request)
             self.write(self.plan_file.name, plan.to_json())
-        changed = differences(plan.request, request)
-        if changed:
+        if differences(plan.request, request):
             raise UserError(
-                f"this folder holds another comparison: {'; '.join(changed)}",
+                f"this folder holds a different comparison: {_contrast(plan.request, request)}",
                 str(self.path),
                 "run the same command as before to resume it, or choose another --out",
             )
@@ -183,3 +183,32 @@ def read_outputs(run: RunFolder, name: str = VALIDATION) -> tuple[list[AnyOutput
     except (OSError, ValueError, KeyError, TypeError):
         todo = "delete results.jsonl of the comparison and run its command again; no run is trained again"
         raise UserError("the outputs of this run cannot be read", str(run.path / name), todo) from None
+
+
+def _contrast(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """`it has gru, and this command has elman instead`: what differs between two requests, in words."""
+    before, after = dict(flatten(old)), dict(flatten(new))
+    keys = [key for key in [*before, *(k for k in after if k not in before)] if before.get(key) != after.get(key)]
+    both = [key for key in keys if before.get(key) is not None and after.get(key) is not None]
+    theirs, ours = (
+        ", ".join(filter(None, (_in_words(key, side.get(key), key in both) for key in keys)))
+        for side in (before, after)
+    )
+    if not theirs or not ours:
+        return f"it has {theirs}, and this command does not" if theirs else f"this command has {ours}, and it does not"
+    return f"it has {theirs}, and this command has {ours} instead"
+
+
+def _in_words(key: str, value: Any, in_both: bool) -> str:
+    """Return one part of a request; its value where only that differs."""
+    group, _, name = key.partition(".")
+    if value is None or value is False:
+        return ""
+    if group in ("set", "config"):
+        return f"{name}={value}"
+    if group in ("variants", "tests"):
+        label = name if group == "variants" else f"test set {name}"
+        return f"{label} ({value})" if in_both else label
+    if key == "seeds":
+        return f"{value} seed{'' if value == 1 else 's'}"
+    return {"match_parameters": "--match-parameters", "tokens": f"--tokens {value}"}.get(key, f"{key} {value}")

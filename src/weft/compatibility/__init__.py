@@ -112,7 +112,7 @@ def _check_head(spec: Spec) -> None:
     if any(alone) and not all(alone) and spec.head.kind not in WITHOUT_DECODER:
         raise ValueError(
             f"head.kind={spec.head.kind}, objective.kind={spec.objective.kind} and decoder.kind={spec.decoder.kind} "
-            "are not compatible: CTC has no decoder; set head.kind=ctc and leave the others out, or set none of them"
+            "are not compatible: CTC has no decoder; set only head.kind=ctc, or leave all of these out"
         )
     if all(alone) and spec.data.prompted:
         raise ValueError(

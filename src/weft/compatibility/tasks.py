@@ -81,9 +81,10 @@ def _check_corrupted(spec: Spec) -> None:
         f"head.kind={spec.head.kind}": spec.task == "denoise" and spec.head.kind not in ("tokens", "copy"),
     }
     for setting in (name for name, is_set in no_effect.items() if is_set):
+        single = setting.startswith("train.members")
+        why = "trains a single model" if single else "reads the target itself, corrupted, in the same tokens"
         raise ValueError(
-            f"{setting} cannot be used with task={spec.task}, which trains a single model whose encoder reads the "
-            f"corrupted target with the tokens of the target; leave {setting.partition('=')[0]} out"
+            f"{setting} cannot be used with task={spec.task}, which {why}; leave {setting.partition('=')[0]} out"
         )
     if spec.corrupt.hidden + spec.corrupt.replaced > 1:
         raise ValueError(
@@ -122,10 +123,13 @@ def check_labels(spec: Spec) -> None:
         raise ValueError("source.kind=label: only a target can be a label; set source.kind=text")
     labels = [spec.task in LABELS, spec.target.kind == "label", spec.head.kind == "label"]
     if any(labels) and not (all(labels) and spec.decoder.kind == "none"):
+        given = {"target.kind": spec.target.kind, "head.kind": spec.head.kind}
+        wrong = " and ".join(f"{name}={value}" for name, value in given.items() if value == "label")
+        other = f"leave {wrong} out, or set only task=classify or task=classify-tokens instead"
         raise ValueError(
             f"task={spec.task}, target.kind={spec.target.kind}, head.kind={spec.head.kind} and decoder.kind="
             f"{spec.decoder.kind} are not compatible: labels are predicted without a decoder; "
-            "set task=classify or task=classify-tokens and leave the others out, or set none of them"
+            + (f"set only task={spec.task}, and leave the other settings out" if spec.task in LABELS else other)
         )
     if spec.pool != Pool() and spec.task not in ("classify", "retrieve"):
         raise ValueError(
@@ -150,7 +154,7 @@ def check_answers(spec: Spec) -> None:
         raise ValueError(
             f"task={spec.task}, target.kind={spec.target.kind}, head.kind={spec.head.kind} and objective.kind="
             f"{spec.objective.kind} are not compatible: spans are selected by task=answer; "
-            "set task=answer and leave the others out, or set none of them"
+            "set only task=answer, or leave all of these out"
         )
     if spec.task != "answer":
         if spec.answer != Answer():
@@ -184,7 +188,7 @@ def check_documents(spec: Spec) -> None:
     if any(retrieves) and not (all(retrieves) and spec.decoder.kind == "none"):
         raise ValueError(
             f"task={spec.task}, {', '.join(f'{name}={value}' for name, value in parts.items())} are not compatible: "
-            "documents are found by task=retrieve; set task=retrieve and leave the others out, or set none of them"
+            "documents are found by task=retrieve; set only task=retrieve, or leave all of these out"
         )
     if spec.task != "retrieve":
         if spec.retrieve != Retrieve():

@@ -182,7 +182,7 @@ def _tags_of(table: _Table, columns: Columns) -> tuple[str, str]:
 
 def note_encoding(name: str, encoding: str, policy: BadRowPolicy) -> None:
     if encoding:
-        policy.report.note(f"{name}: read as {encoding}, which its byte order mark names")
+        policy.report.note(f"{name}: read as {encoding}, because it begins with a {encoding} byte order mark")
 
 
 def _parallel(files: tuple[File, File], columns: Columns, path: str, policy: BadRowPolicy) -> _Table:

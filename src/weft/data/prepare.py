@@ -335,7 +335,7 @@ class Prepared:
         return [self.folder.name, f"{self.folder.name}/{corpus.folder.name}"]
 
     def corpus(self, sides: Sides, augmented: int = 0, excerpts: int = 0) -> Corpus:
-        """Return the training pairs encoded, with augmented ones, and some whose characters are hidden, if wanted.
+        """Return the training pairs encoded, with synthetic ones, and some whose characters are hidden, if wanted.
 
         `excerpts`: for each document, so many pairs of a sentence and the rest.
         """

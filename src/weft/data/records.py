@@ -174,7 +174,10 @@ def _field(record: dict[str, Any], name: str) -> Any:
     value: Any = record
     for part in name.split("."):
         if not isinstance(value, dict) or part not in value:
-            raise Fault(f"the field {name!r} is missing", did_you_mean(name, dict(_leaves(record))))
+            fields = [name for name, _ in _leaves(record)]
+            hint = did_you_mean(name, fields)
+            known = f"add the field {name!r} to this row (it has: {', '.join(fields)})"
+            raise Fault(f"the field {name!r} is missing", hint if hint.startswith("did you mean") else known)
         value = value[part]
     return value
 

@@ -30,7 +30,7 @@ def read_seconds(budget: str | float) -> float:
 
 def checked_seconds(seconds: float, where: str) -> float:
     if not 0 < seconds < math.inf:
-        raise UserError("the budget must be a positive time", where, "give some time, such as 10m")
+        raise UserError("the budget must be a positive time", where, "give a positive time, such as 10m")
     return seconds
 
 

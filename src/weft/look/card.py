@@ -58,7 +58,7 @@ def architecture(spec: Spec) -> str:
     encoder, decoder = _encoder(spec), _decoder(spec)
     source, target = _symbols(spec.source), _symbols(spec.target)
     if spec.task == "classify":
-        return f"A classifier: {encoder} reads {source}, and its {POOLS[spec.pool.kind]} becomes a label."
+        return f"A classifier: {encoder} reads {source}; the label is predicted from {POOLS[spec.pool.kind]}."
     if spec.task == "classify-tokens":
         return f"A sequence labeller: {encoder} reads {source} and predicts a label for each."
     if spec.task == "language-model":
@@ -95,10 +95,10 @@ SYMBOLS = {
 DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
 MOST_CONFUSED = 5  # kinds of mistakes that are listed
 POOLS = {
-    "last": "last state",
-    "mean": "mean state",
-    "query": "summary by a learned query",
-    "parts": "mean states of equal parts",
+    "last": "the last state",
+    "mean": "the mean of the states",
+    "query": "a summary of the states by a learned query",
+    "parts": "the mean states of equal parts",
 }
 
 
@@ -118,24 +118,28 @@ def _layers(spec: Spec) -> str:
     encoder = spec.encoder
     if encoder.kind == "none":
         return "no encoder"
-    size = f"{encoder.layers}×{encoder.width}"
+    size = _size(encoder.layers, encoder.width)
     if encoder.kind != "recurrent":
-        return f"a Transformer of {size}"
+        return f"a Transformer {size}"
     direction = "bidirectional" if encoder.directions == "both" else "forward"
-    return f"a {direction} {encoder.cell.upper()} of {size}"
+    return f"a {direction} {encoder.cell.upper()} {size}"
+
+
+def _size(layers: int, width: int) -> str:
+    return f"({layers} layer{'' if layers == 1 else 's'} of {width} units)"
 
 
 def _decoder(spec: Spec) -> str:
     decoder = spec.decoder
     if decoder.kind == "none":
         return "no decoder"
-    size = f"{decoder.layers}×{decoder.width}"
+    size = _size(decoder.layers, decoder.width)
     if decoder.kind != "recurrent":
-        return f"a Transformer of {size}"
+        return f"a Transformer {size}"
     score = decoder.attention.score
     attention = " without attention" if score == "none" else f" with {score} attention"
     article = "an" if decoder.cell[0] in "el" else "a"
-    return f"{article} {decoder.cell.upper()} of {size}{'' if spec.task == 'language-model' else attention}"
+    return f"{article} {decoder.cell.upper()} {size}{'' if spec.task == 'language-model' else attention}"
 
 
 def _ensemble(spec: Spec, final: Mapping[str, Any]) -> str:
@@ -147,9 +151,9 @@ def _ensemble(spec: Spec, final: Mapping[str, Any]) -> str:
 
 
 def _augmented(facts: Mapping[str, Any]) -> str:
-    """Return how many training pairs are augmented, if any."""
+    """Return how many synthetic pairs there were in training, if any."""
     count = facts.get("augmented_pairs", facts.get("invented_pairs", 0))  # its name in earlier versions
-    return f" and {count:,} augmented pairs" if count else ""
+    return f" and {count:,} synthetic pairs" if count else ""
 
 
 def _scores(final: Mapping[str, Any]) -> list[str]:

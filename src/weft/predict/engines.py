@@ -121,20 +121,20 @@ def why_not(predictor: Predictor, plan: SearchPlan, detail: Detail) -> tuple[str
     """Return why CTranslate2 cannot predict this, and what to do; None where it can."""
     unknown = unknown_part(predictor.spec)
     if unknown is not None:
-        return f"CTranslate2 does not support {unknown[0]}", f"train with {unknown[1]}, or use the engine torch"
+        return f"CTranslate2 does not support {unknown[0]}", f"train with {unknown[1]}, or use the torch engine"
     if predictor.others:
-        return "CTranslate2 runs a single model, but this is an ensemble of several", "use the engine torch"
+        return "CTranslate2 runs a single model, but this is an ensemble of several", "use the torch engine"
     if plan.kind == "sample":
         return (
             "CTranslate2 cannot reproduce the random draws of Weft's sampling",
-            "do not sample, or use the engine torch",
+            "do not sample, or use the torch engine",
         )
     if plan.rules.joining:
-        return "CTranslate2 would change the end of this prefix", "leave the prefix out, or use the engine torch"
+        return "CTranslate2 would change the end of this prefix", "leave the prefix out, or use the torch engine"
     if detail == "tokens":
         return (
             "CTranslate2 does not return the score of each token",
-            "use a format without token scores (text or tsv), or use the engine torch",
+            "use a format without token scores (text or tsv), or use the torch engine",
         )
     return None
 
@@ -245,27 +245,33 @@ def unknown_part(spec: Spec) -> tuple[str, str] | None:
     for side in ("encoder", "decoder"):
         part: Any = getattr(spec, side)
         if part.kind != "transformer":
-            return f"{side}.kind={part.kind}", "transformer"
+            return f"{side}.kind={part.kind}", f"{side}.kind=transformer"
         if part.attention.score != "scaled":
-            return f"{side}.attention.score={part.attention.score}", "scaled"
+            return f"{side}.attention.score={part.attention.score}", f"{side}.attention.score=scaled"
         if part.attention.weigh != "softmax":
-            return f"{side}.attention.weigh={part.attention.weigh}", "softmax"
+            return f"{side}.attention.weigh={part.attention.weigh}", f"{side}.attention.weigh=softmax"
         if part.width != spec.embed.width:
-            return f"{side}.width={part.width} together with embed.width={spec.embed.width}", "the same width"
+            return (
+                f"{side}.width={part.width} together with embed.width={spec.embed.width}",
+                f"{side}.width={spec.embed.width}",
+            )
     encoder, decoder = spec.encoder, spec.decoder
     for name in ("width", "heads", "norm"):
         if getattr(encoder, name) != getattr(decoder, name):
-            return f"decoder.{name}={getattr(decoder, name)}", f"the encoder's value, {getattr(encoder, name)}"
+            return (
+                f"decoder.{name}={getattr(decoder, name)}",
+                f"decoder.{name}={getattr(encoder, name)}, as in the encoder",
+            )
     if spec.embed.positions not in POSITIONS:
-        return f"embed.positions={spec.embed.positions}", ", ".join(POSITIONS)
+        return f"embed.positions={spec.embed.positions}", f"embed.positions={' or '.join(POSITIONS)}"
     if spec.backward:
         return "decoder.reverse=true", "decoder.reverse=false"
     if spec.head.kind != "tokens":
-        return f"head.kind={spec.head.kind}", "tokens"
+        return f"head.kind={spec.head.kind}", "head.kind=tokens"
     if spec.objective.ctc_share:
-        return f"objective.ctc_share={spec.objective.ctc_share:g}", "0"
+        return f"objective.ctc_share={spec.objective.ctc_share:g}", "objective.ctc_share=0"
     if spec.data.prompted:
-        return f"data.tag_at={spec.data.tag_at}", "start or end"
+        return f"data.tag_at={spec.data.tag_at}", "data.tag_at=start or end"
     return None
 
 

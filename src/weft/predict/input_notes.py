@@ -42,6 +42,8 @@ class InputNotes:
         if self.unseen_marks:
             shown = " ".join(sorted(self.unseen_marks)[:SHOWN_MARKS])
             more = " …" if len(self.unseen_marks) > SHOWN_MARKS else ""
-            yield f"tags and features that training never saw: {len(self.unseen_marks):,}: {shown}{more}"
+            count = len(self.unseen_marks)
+            what = "1 tag or feature" if count == 1 else f"{count:,} tags and features"
+            yield f"{what} did not occur in training: {shown}{more}"
         if note := self._unknown_share.note("the input"):
             yield note

@@ -81,8 +81,8 @@ def abstracts() -> Recipe:
     }
     return Recipe(
         "abstracts",
-        "Which sentence of an abstract sums it up best? Do the words of a sentence and its place tell, or does it help "
-        "to read the abstract with a recurrent network first?",
+        "Which sentence of an abstract sums it up best? Are the words and the position of a sentence enough, or does "
+        "it help to read the abstract with a recurrent network first?",
         "The data are abstracts of papers with summaries of one sentence, 1,992 for training and 619 for validation "
         "(SciTLDR, Cachola 2020), in scitldr/train.jsonl and dev.jsonl. The sentence that shares the most words with "
         f"the summary is taught; the title is not read. {PUBLIC}",

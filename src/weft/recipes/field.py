@@ -1,4 +1,4 @@
-"""How many positions a node of a Transformer can know, if each head hands on one position alone.
+"""How many positions a node of a Transformer can know, if each head attends to only one position.
 
 With k heads and the residual connection, a node at layer n holds at most (k+1)ⁿ positions. It holds exactly so many
 where no two paths end at the same position, and fewer where they do.

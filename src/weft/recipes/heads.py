@@ -84,7 +84,7 @@ def draw(plot: dict[str, Any], path: Path) -> None:
         axes.bar(place, loss, color=COLOURS[keys.index(key)], label=PARTS[key] if (layer, head) == (1, 1) else None)
         axes.plot([place, place], [low, high], color="#222222", linewidth=1)
     axes.set_xticks(range(len(plot["rows"])), [f"{row[1]}.{row[2]}" for row in plot["rows"]], fontsize=8)
-    axes.set(xlabel="layer.head", ylabel="loss gained without it (nats)")
+    axes.set(xlabel="layer.head", ylabel="increase in loss without this head (nats)")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
     figure.savefig(path)

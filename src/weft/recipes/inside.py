@@ -83,8 +83,8 @@ def vanishing() -> Recipe:
 def field() -> Recipe:
     return Recipe(
         "field",
-        "How many positions can a node of a Transformer know after n layers, if each of its k heads hands on one "
-        "position alone?",
+        "How many positions can a node of a Transformer know after n layers, if each of its k heads attends to only "
+        "one position?",
         "Heads look where the recipe says: so that no two paths meet, anywhere, or at their neighbours. The sets are "
         "counted node by node.",
         "Where no two paths end at the same position, every node holds exactly (k+1)ⁿ positions: 625 of 700 with "
@@ -167,8 +167,8 @@ def heads() -> Recipe:
 def alignment() -> Recipe:
     return Recipe(
         "alignment",
-        "Is attention an alignment? The recipe compares it with the known order of reversed letters, and with an "
-        "aligner that knows nothing of networks: of letters with sounds, and of English words with French ones.",
+        "Is attention an alignment? The recipe compares it with the known order of reversed letters, and with a "
+        "statistical aligner: once for letters and sounds, and once for English and French words.",
         "The recipe makes 10,000 strings of 5 to 15 letters. Greek words and their phones are gre_train.tsv and "
         "gre_dev.tsv of github.com/sigmorphon/2020, task 1 (from WikiPron, CC BY-SA 3.0), in "
         "g2p_sigmorphon2020/data/train and dev; 20,000 sentences of up to 12 words come from tatoeba_en_fr/train.tsv "
@@ -187,8 +187,8 @@ def alignment() -> Recipe:
 def scaling() -> Recipe:
     return Recipe(
         "scaling",
-        "A Transformer divides q·k by √d. Why not by d, or by nothing? What can softmax say at the start, and what "
-        "does it learn?",
+        "A Transformer divides q·k by √d. Why not by d, or not at all? How sharp can the softmax be at the start, "
+        "and does training change that?",
         "The recipe makes a dictionary of 32 words, in which the answer to each word is another word; queries, keys "
         "and values are learned, and begin with mean 0 and variance 1.",
         "Without a divisor, the scores grow with √d, and softmax starts at one key: at width 256 its entropy is 5 % of "

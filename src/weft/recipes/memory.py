@@ -33,9 +33,9 @@ def counting() -> Recipe:
     }
     return Recipe(
         "counting",
-        "Can a recurrent network count? It reads aⁿbⁿ or aⁿbⁿcⁿ symbol by symbol, and after each symbol says which one "
-        "comes next, where that is decided: at the last b of aⁿbⁿ the string ends. An LSTM and a GRU learn with n up "
-        f"to {counts.LONGEST}. Which of them goes on counting to 500?",
+        "Can a recurrent network count? It reads aⁿbⁿ or aⁿbⁿcⁿ symbol by symbol, and predicts the next symbol "
+        "wherever only one is possible: for example, after the last b of aⁿbⁿ the string must end. An LSTM and a "
+        f"GRU learn with n up to {counts.LONGEST}. Which of them goes on counting to 500?",
         "The recipe makes the strings, with one n in five held out for validation, and longer ones for three tests. "
         "Every symbol has a label (`--task classify-tokens`): `?` for an a, the next symbol for a b or c, `end` for "
         "the last one; the network reads forwards only. A string is right if all of its labels are.",

@@ -136,7 +136,8 @@ def _report_alignable(corpus: Corpus, factor: int, reporter: Reporter) -> None:
     """Report targets that CTC cannot produce: it writes at most one token at each position of the source."""
     left_out = int((~corpus.alignable(factor)).sum())
     what = (
-        "CTC cannot produce targets that are longer than their sources, counting a blank between equal adjacent tokens"
+        "CTC cannot produce targets that are longer than their sources "
+        "(two equal adjacent tokens need an extra position)"
     )
     if left_out == len(corpus):
         raise UserError(
@@ -145,7 +146,7 @@ def _report_alignable(corpus: Corpus, factor: int, reporter: Reporter) -> None:
             "use smaller source tokens (--set source.tokens=characters or bytes), or use head.kind=tokens",
         )
     if left_out:
-        reporter.note(f"pairs left out because {what}: {left_out:,} of {len(corpus):,}")
+        reporter.note(f"left out {left_out:,} of {len(corpus):,} pairs, because {what}")
 
 
 def _report_choices(chosen: Choices, composed: Composed, reporter: Reporter) -> None:

@@ -58,7 +58,7 @@ class _Best:
     def evaluation(self, line: dict[str, Any]) -> str:
         """An evaluation, with a mark if it is kept as the best; of equal scores the lower loss is."""
         self._at(line["step"])
-        how = ", by its loss" if line["best_score"] == self._score else ""
+        how = f" (equal {line['metric']}, lower loss)" if line["best_score"] == self._score else ""
         self._score = line["best_score"]
         self._text = f" · best {line['metric']} {line['best_score']:.2f}"
         return f"{describe_evaluation(line)}{f'  ← best so far{how}' if line['best'] else ''}"

@@ -184,7 +184,7 @@ class Transfer:
         ]
         missing = [*(name for name in left if name not in counts), *partly]
         lines = [f"takes {', '.join(names)}"]
-        return [*lines, f"does not take {', '.join(missing)}, which starts from random weights"] if missing else lines
+        return [*lines, f"starts the rest from random weights ({', '.join(missing)})"] if missing else lines
 
 
 def _part(name: str) -> str:

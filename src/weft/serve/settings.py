@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from weft.core.errors import UserError, did_you_mean
-from weft.settings import flatten, put
+from weft.settings import flatten, must_be, put
 from weft.spec import Part
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
@@ -54,7 +54,7 @@ class Batch(Part):
     cost: Count = 32_768
     """The maximum number of characters, steps or frames of all inputs in a batch, unless a single input has more."""
     wait_milliseconds: Annotated[float, Field(ge=0, le=10_000)] = 2.0
-    """How long a batch waits for each further request if the batch before it had more requests."""
+    """How long to wait for each further request while a batch has fewer requests than the last one, in milliseconds."""
 
 
 class Serve(Part):
@@ -101,7 +101,7 @@ def _readable(error: ValidationError, where: str) -> UserError:
     if first["type"] == "extra_forbidden":
         what = f"{key}: there is no such setting of a server; {did_you_mean(path[-1], _names(path[:-1]))}"
         return UserError(what, f"setting {key}", todo)
-    return UserError(f"{key}: {first['msg'][0].lower()}{first['msg'][1:]}", f"setting {key}", todo)
+    return UserError(f"{key} {must_be(first)}", f"setting {key}", todo)
 
 
 def _names(path: list[str]) -> list[str]:

@@ -79,7 +79,7 @@ class Train(Part):
     valid_pairs: Annotated[int, Field(ge=1, le=100_000_000)] = 1000
     """The largest number of validation pairs to decode each time; they are spread evenly over all of them."""
     members: Annotated[int, Field(ge=1, le=64)] = 1
-    """The number of models, which have different seeds and predict together; they share a time budget."""
+    """The number of models, which have different seeds and are combined (an ensemble); they share a time budget."""
     side_by_side: Annotated[int, Field(ge=0, le=64)] = 0
     """The number of these models that are trained at the same time; 0: one per core."""
     reversed_members: bool = False

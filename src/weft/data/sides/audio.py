@@ -198,7 +198,9 @@ class AudioKind(FileKind):
 def duration(seconds: float) -> str:
     """Return a time as people read it."""
     hours, minutes = divmod(round(seconds) // 60, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {round(seconds) % 60} s"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {round(seconds) % 60} s" if minutes else f"{round(seconds)} s"
 
 
 def _listed(count: int, names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Data augmentation: pairs made up from real ones, for corpora too small to show that a word's middle does not matter.
+"""Synthetic pairs, made from real ones, for corpora too small to show that a word's middle does not matter.
 
 Where a target repeats long stretches of its source (inflected forms, spellings), the inside of each stretch is replaced
 by other letters, more or fewer, on both sides (after Anastasopoulos & Neubig 2019). Which letters cause the change is
@@ -98,7 +98,7 @@ def augmented(pairs: Sequence[Pair], count: int, seed: int) -> Iterator[Pair]:
 
 
 def with_augmented(pairs: Sequence[Pair], count: int, seed: int = 1) -> Iterator[Pair]:
-    """Yield the real pairs, repeated until they are a fair share of all, and then those made up from them."""
+    """Yield the real pairs, repeated until they are a fair share of all, and then synthetic ones made from them."""
     for _ in range(max(1, count // (REAL_SHARE * max(1, len(pairs))))):
         yield from pairs
     yield from augmented(pairs, count, seed)

@@ -186,8 +186,9 @@ def _statistics(maps: Mapping[str, Maps]) -> Table:
         "Every head in numbers",
         ["map", "layer", "head", "entropy", "monotonicity", "coverage", "largest weight", "row sum, worst"],
         rows,
-        "Entropy is in nats: 0 looks at one position, log S at all alike. Monotonicity is the share of steps that do "
-        "not look back. Coverage is the share of the input that is looked at. Rows of softmax sum to 1.",
+        "Entropy is in nats: 0 means that one position gets all the attention, log S that all S positions get equal "
+        "attention. Monotonicity is the share of steps that do not look back. Coverage is the share of the input "
+        "that is looked at. Rows of softmax sum to 1.",
     )
 
 

@@ -25,6 +25,14 @@ from weft.nn.model import Aligned
 from weft.search.beam import Candidates, beam
 from weft.search.joint import joint
 
+OUTPUTS = {
+    "label": "labels",
+    "labels": "labels",
+    "numbers": "numbers",
+    "notes": "notes",
+    "span": "parts of the document",
+    "document": "documents",
+}  # by kind of target
 MOST_NODES = 1_200  # of a tree; beyond that, branches that were pruned are left out
 Prefix = tuple[int, ...]
 
@@ -34,9 +42,10 @@ def why_not(subject: Subject) -> str:
     if isinstance(subject.predictor.model, Aligned):
         return "a CTC model has no decoder that writes symbol by symbol, so its search is not a tree of symbols"
     if subject.is_language_model:
-        return "the inputs of a language model are texts that it is shown: nothing is searched for"
+        return "a language model has no separate output, so there is no search to show"
     if not subject.has_decoder or not subject.writes_text:
-        return "the outputs of this model are predicted at once, or are numbers: there is no search over symbols"
+        outputs = OUTPUTS.get(subject.predictor.spec.target.kind, "predicted all at once")
+        return f"this model predicts without a search over symbols (its outputs are {outputs})"
     return ""
 
 
@@ -151,7 +160,10 @@ def _finished(line: Line, found: Searched) -> Table:
         forced = sum(forced_scores(line, hypothesis.ids))
         rows.append([number, text, hypothesis.log_prob, length, hypothesis.score, hypothesis.token_scores[-1], forced])
     columns = ["", "output", "log p", "length", "rank", "log p of the end", "log p when forced"]
-    note = "The rank is log p / length^α; the length counts the end. Forced scoring of the same symbols gives the same."
+    note = (
+        "Hypotheses are ranked by log p / length^α; the length includes the end token. "
+        "Forced scoring of the same symbols gives the same score."
+    )
     return Table("Hypotheses that ended", columns, rows, note)
 
 

@@ -112,7 +112,10 @@ def of_all(material: Material) -> Plots:
         f"{where} trained the probes, {len(split.test):,} others judge them. "
     )
     if not asked:
-        raise DoesNotApply("all of these lines have the same length and symbols", "give a table of different lines")
+        what = (
+            "these lines have about the same length, and no symbol is both present and absent often enough to probe for"
+        )
+        raise DoesNotApply(what, "give a table of lines that differ more")
     plots = {"probes": _table(asked, trained, fresh, split, about)}
     if not text:
         return plots
@@ -135,8 +138,9 @@ def _table(asked: Sequence[Question], trained: Array, fresh: Array, split: Split
     columns = ["holds", "probe", "right (%)", "control task", "selectivity", "most frequent answer"]
     columns += ["untrained: right (%)", "untrained: selectivity"]
     note = about + (
-        "The control task deals the labels to the lines anew: what a probe reaches there it owes to itself. "
-        "Selectivity is the difference; an untrained model that does as well holds it without having learned anything."
+        "In the control task, the labels are shuffled among the lines; accuracy there comes from the probe, not from "
+        "the state. Selectivity is the difference. If an untrained model does as well, the information is there "
+        "without any learning."
     )
     return Table("Probes", columns, rows, note)
 
@@ -155,7 +159,9 @@ def _by_place(title: str, asked: Sequence[Question], trained: Array, fresh: Arra
         Series("most frequent answer", [100 * majority(question.labels, split) for question in asked]),
     ]
     x = [int(question.name) for question in asked]
-    return Curves(title, "k", "right (%)", x, series, note="Linear probes, on lines that trained none of them.")
+    return Curves(
+        title, "k", "right (%)", x, series, note="Linear probes, evaluated on lines that were not used to train them."
+    )
 
 
 def _by_width(question: Question, states: Array, split: Split) -> Curves:
@@ -168,7 +174,7 @@ def _by_width(question: Question, states: Array, split: Split) -> Curves:
         Series("control task", [100 * probe.control for probe in each]),
         Series("selectivity", [100 * probe.selectivity for probe in each]),
     ]
-    note = "A linear probe that sees so many units of the state, drawn at random."
+    note = "A linear probe on this number of randomly chosen units of the state."
     return Curves(f"Against width: {question.name}", "units", "%", counts, series, note=note)
 
 

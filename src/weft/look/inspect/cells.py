@@ -156,9 +156,9 @@ def _ranking(
         "untrained: probe",
     ]
     note = (
-        f"Units were chosen on {len(split.train):,} symbols of {text}; what follows `where it was chosen` is measured "
-        f"on {len(split.test):,} others. Guessing has an AUC of 0.5 and a correlation of 0. Where an untrained model "
-        "is as good, the unit shows what it has just read, not what was learned."
+        f"Units were chosen on {len(split.train):,} symbols of {text}; the columns to the right of `where it "
+        f"was chosen` are measured on {len(split.test):,} other symbols. Guessing has an AUC of 0.5 and a correlation "
+        "of 0. If a unit of an untrained model is as good, this unit only reflects the most recent input."
     )
     return Table(
         f"Units of {'the encoder' if part == 'encode' else 'the decoder'} that keep track of something",

@@ -46,7 +46,7 @@ def worst_first(subject: Subject, lines: Sequence[Line]) -> list[Line]:
 
 def of_all(material: Material) -> Plots:
     if not material.table:
-        raise DoesNotApply("this view compares outputs with right ones", "give a table of pairs: --table FILE")
+        raise DoesNotApply("this view needs correct outputs", "give a table of pairs: --table FILE")
     if material.subject.is_language_model:
         return surprise.of_table(material)
     subject, metric = material.subject, rate(material.subject)

@@ -122,9 +122,10 @@ def _judged(line: Line, measured: Attribution) -> dict[str, Plot]:
     changed = changed_by_permuting(line, maps.key)
     columns = ["compared with", "τ of this model", "τ with random weights", "permuted: from", "to"]
     note = (
-        "Kendall's τ of the map with the size of the attribution, mean over output symbols. Permuted: 95 % of random "
+        "Kendall's τ of the map with the size of the attribution, mean over output symbols. Permuted: the range of "
+        "τ for 95 % of random permutations of the same weights."
     )
-    table = Table("Rank correlation with the attention", columns, rows, note + "orders of the same weights.")
+    table = Table("Rank correlation with the attention", columns, rows, note)
     return {"correlation": table, "trust": _trust(by["left out"], changed)}
 
 

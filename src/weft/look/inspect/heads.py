@@ -91,7 +91,7 @@ def of_all(material: Material) -> Plots:
     if len(heads) > MOST_HEADS:
         raise DoesNotApply(f"this model has {len(heads)} heads; at most {MOST_HEADS} are ablated")
     if not material.table and len(pairs) < 2 and len(heads) < 2:
-        raise DoesNotApply("there is only one head, and one line", "give a table of pairs: --table FILE")
+        raise DoesNotApply("this view needs several heads, or several lines", "give a table of pairs: --table FILE")
     plots: dict[str, Plot] = {}
     for key in keys:
         plots[key] = _habits(key, [maps[key] for maps in every])
@@ -128,8 +128,8 @@ def _ablations(
         lost = ablate(subject, pairs, NOTES[key], maps[key].weights.shape[0], layer, head)
         rows.append([key, layer + 1, head + 1, lost.loss, lost.low, lost.high, lost.accuracy])
     warn = [index for index, row in enumerate(rows) if isinstance(row[4], float) and row[4] > 0]
-    columns = ["map", "layer", "head", "loss gained without it", "from", "to", "accuracy (points)"]
-    note = f"Nats per symbol over {len(pairs)} lines, with 95 % intervals; marked heads are needed."
+    columns = ["map", "layer", "head", "increase in loss without this head", "from", "to", "accuracy (points)"]
+    note = f"Nats per symbol over {len(pairs)} lines, with 95 % intervals. Marks show heads whose interval is above 0."
     return Table("Without one head", columns, rows, note, warn)
 
 
@@ -137,7 +137,7 @@ VIEW = View(
     "heads",
     "Attention heads",
     "What each head attends to over all lines (the previous or next symbol, the same symbol, separators, the input "
-    "position that was just written), and what the loss gains when the head is silenced.",
+    "position that was just written), and by how much the loss rises without the head.",
     why_not,
     of_all=of_all,
 )

@@ -208,14 +208,20 @@ def _effects(measured: Measured, every: Sequence[tuple[Treatment, Effect]]) -> T
         if effect.changed is not None and effect.right is not None:
             row += [100 * effect.changed, *(100 * share for share in effect.right)]
         rows.append(row)
-    columns = ["part", "change", "loss gained", "from", "to"]
+    columns = ["part", "change", "increase in loss", "from", "to"]
     columns += ["outputs changed (%)", "right (points)", "from", "to"] if measured.decodes else []
     loss = sum(measured.losses) / max(1.0, sum(measured.symbols))
     note = f"Nats per symbol over {len(measured.pairs)} lines, with 95 % intervals; unchanged, the loss is {loss:.3f}."
     if measured.decodes:
         note += f" The first {len(measured.outputs)} lines were decoded again, greedily."
     warn = [index for index, row in enumerate(rows) if isinstance(row[3], float) and row[3] > 0]
-    return Table("Without what one part has learned or holds", columns, rows, note + " Marked parts matter.", warn)
+    return Table(
+        "Effect of resetting or replacing one part",
+        columns,
+        rows,
+        note + " Marks show parts whose interval is above 0.",
+        warn,
+    )
 
 
 def _fixed(subject: Subject, pairs: Sequence[Pair]) -> Table:
@@ -229,7 +235,10 @@ def _fixed(subject: Subject, pairs: Sequence[Pair]) -> Table:
     name = "state after the text" if subject.is_language_model else "handed-over state"
     rows.append([name, states.shape[1], "yes", spread])
     rows += [[MAPS[name], None, "yes", None] for name in maps_in(subject, pairs[0])]
-    note = "Weights are fixed after training. Spread: how much of the mean square of a state differs between lines."
+    note = (
+        "Weights are fixed after training. Spread: the share of a state's mean square that is due to differences "
+        "between lines."
+    )
     return Table("What changes at inference", ["part", "numbers", "changes with the input", "spread"], rows, note)
 
 

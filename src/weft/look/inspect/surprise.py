@@ -56,7 +56,7 @@ def _by_symbol(material: Material, tokens: Tokeniser, scores: Sequence[Sequence[
         table.append([f"{len(bits) - len(table)} others", others, rest, rest / max(1, others), 100 * rest / total])
     table.append(["all", symbols, total, total / max(1, symbols), 100.0])
     columns = ["symbol", "occurs", "bits", "bits each time", "share of all bits (%)"]
-    note = "What it cost the model to be told each symbol; the bits add up to the score of `weft evaluate`."
+    note = "The number of bits (−log₂ p) that each symbol costs; they add up to the score of `weft evaluate`."
     return Table("Symbols that were not expected", columns, table, note)
 
 

@@ -98,10 +98,7 @@ def _check(line: Line, change: Change, layers: Mapping[str, int]) -> None:
     if change.kind == "head":
         maps = maps_of(line).get(change.part)
         if maps is None or (change.position, change.number) not in maps.labels:
-            there = (
-                "no such map" if maps is None else f"{maps.weights.shape[0]} layers of {maps.weights.shape[1]} heads"
-            )
-            raise UserError(f"this model has {there}", f"--what-if {change.text}", f"choose from {', '.join(layers)}")
+            raise _no_head(change, None if maps is None else maps.weights.shape[:2], layers)
     if change.kind == "unit":
         name = next(iter(model_edits(change, layers, 1)))
         noted = line.seen.get(name)
@@ -111,6 +108,20 @@ def _check(line: Line, change: Change, layers: Mapping[str, int]) -> None:
             raise UserError("this model has no such unit", f"--what-if {change.text}", f"choose from {forms}")
     if change.kind == "attention" and "cross" not in layers:
         raise UserError("this model has no attention", f"--what-if {change.text}", "leave it out")
+
+
+def _no_head(change: Change, there: tuple[int, ...] | None, layers: Mapping[str, int]) -> UserError:
+    """Return the error of a head that is not there; `there` has the numbers of layers and heads of the map."""
+    where = f"--what-if {change.text}"
+    if there is None:
+        return UserError(
+            f"this model has no attention of the kind {change.part}", where, f"choose from {', '.join(layers)}"
+        )
+    (depth, heads), part = there, change.part
+    of_each = f"{depth} layer{'s' * (depth > 1)} with {heads} head{'s' * (heads > 1)}{' each' * (depth > 1)}"
+    what = f"there is no head {part}.{change.position + 1}.{change.number + 1}; {part} has {of_each}"
+    last = f" to head:{part}.{depth}.{heads}" if depth * heads > 1 else ""
+    return UserError(what, where, f"use head:{part}.1.1{last}")
 
 
 def _form(name: str, width: int) -> str:
