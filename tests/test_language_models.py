@@ -210,6 +210,8 @@ def test_prompts_are_continued_and_not_repeated(run: Run, weft: Weft, tmp_path: 
     sampled = weft("predict", run.path, file, "--sample", "--seed", "4", "--nbest", "3", "--format", "tsv").lines
     assert len(sampled) == 9
     assert len({line for line in sampled if line.startswith("abc\t")}) == 3
+    usual = [weft("predict", run.path, file, "--seed", "4").out for _ in range(2)]  # sampling is what they do unasked
+    assert usual[0] == usual[1] == weft("predict", run.path, file, "--sample", "--seed", "4").out
     long = weft("predict", run.path, file, "--sample", "--temperature", "50", "--length", "7").lines
     assert max(map(len, long)) <= 7
 

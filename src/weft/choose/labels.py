@@ -35,6 +35,8 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     _check_labels(survey, str(given.get("task", "classify")))
     _note_rare_labels(choices, survey.columns["target"]["labels"])
     labels, per_word = survey.columns["target"]["labels"], survey.kind("target") == "labels"
+    if (kind := survey.kind("source")) in ("numbers", "notes"):
+        choices.set("source.kind", kind, f"the source column holds lists of {kind}")
     choices.set("encoder.kind", "recurrent")
     for key in ("encoder.width", "embed.width"):
         choices.set(key, NUMBERS.label_width)

@@ -137,6 +137,7 @@ def predict(
     from weft.data.inputs import read_inputs
     from weft.data.pairs import ReadReport
     from weft.predict.stream import CHUNK
+    from weft.runs.folder import RunFolder
 
     format = format or ("text" if among is None else "tsv")
     if format not in DETAIL:
@@ -150,6 +151,8 @@ def predict(
             "--format text prints only one output per line", f"--nbest {nbest}", "add --format tsv or --format jsonl"
         )
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    if any(value is not None for value in sampling.values()) and beam is None and not greedy:
+        sample = sample or RunFolder(run).read_spec().search.kind == "sample"  # as language models do by default
     changes = search_changes(beam, greedy, sample, sampling) | ({} if length is None else {"length": length})
     if file != "-" and not Path(file).exists():
         with opened(file):  # which tells what is wrong, before models are loaded

@@ -63,7 +63,6 @@ def init_sides(init: Path, spec: Spec, prepared: Prepared, reporter: Reporter) -
     Checked before the new run folder is made.
     """
     sides = RunFolder(init).read_sides()
-    _check_kinds(sides, prepared, init)
     if isinstance(sides.source, Tokeniser):
         _check_same("tag_at", spec.data.tag_at, sides.source.tag_at, init, spec.data.tagged)
         _check_same("unseen", spec.data.unseen, sides.source.unseen, init)
@@ -73,8 +72,9 @@ def init_sides(init: Path, spec: Spec, prepared: Prepared, reporter: Reporter) -
     return replace(sides, target=target.written(spec.backward)) if isinstance(target, Tokeniser) else sides
 
 
-def _check_kinds(sides: Sides, prepared: Prepared, init: Path) -> None:
-    """Refuse data of other kinds than the run was trained on."""
+def check_kinds(init: Path, prepared: Prepared) -> None:
+    """Refuse data of other kinds than the run was trained on, whose settings would not go with them."""
+    sides = RunFolder(init).read_sides()
     theirs = {role: sides.kinds.of(role) or "none" for role in sides.by_role}
     ours = prepared.survey.kinds
     for role in ("source", "target", "context"):

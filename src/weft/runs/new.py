@@ -17,7 +17,7 @@ from weft.data.sides.sides import Sides
 from weft.data.text.tokens import Tokeniser
 from weft.learn.world import World
 from weft.runs.folder import RunFolder
-from weft.runs.init import inherited, init_sides, origin_of
+from weft.runs.init import check_kinds, inherited, init_sides, origin_of
 from weft.runs.job import Job, absolute, data_layer, files_of, pace_for, speed_for
 from weft.runs.members import with_side_by_side
 from weft.runs.ready import Ready, learn_sides
@@ -73,6 +73,7 @@ def _settle(
     if origin is not None:
         of_init = origin.settings(prepared, requested.task, kept, merge(job.file_layer, job.flag_layer))
     elif job.init:
+        check_kinds(job.init, prepared)
         of_init = inherited(job.init, requested.data)
     given = merge(of_init, job.file_layer, job.flag_layer)
     chosen = job.chosen or choose(

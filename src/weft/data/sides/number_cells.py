@@ -61,7 +61,11 @@ def _plain(value: list[Any]) -> Array | None:
 
 def _checked(rows: list[Any]) -> Array:
     """Return the same of a list that may have missing numbers; what is wrong with another is a Fault."""
-    width = len(rows[0]) if isinstance(rows[0], list) else 0
+    if not isinstance(rows[0], list):
+        raise Fault("step 1 is a single number, but other steps are lists", "write every step as a list")
+    width = len(rows[0])
+    if not width:
+        raise Fault("step 1 has no numbers", "give every step at least one number")
     for number, row in enumerate(rows, 1):
         if not isinstance(row, list) or len(row) != width or not row:
             other = f"{len(row)} number{'s' * (len(row) != 1)}" if isinstance(row, list) else "a single number"
