@@ -99,6 +99,15 @@ def test_the_loss_is_that_of_the_probabilities_that_are_predicted(run: Run, tabl
     assert run.predictor.log_probs(pairs) == pytest.approx(given, rel=1e-4)
 
 
+def test_label_models_are_compared_by_their_task(table: Path, weft: Weft) -> None:
+    flags = ("--task", "classify", "--steps", "1", "--seeds", "1", "--set", "encoder.width=8")
+    done = weft("compare", table, "--vary", "pool.kind=mean,last", "--out", "compared", *flags)
+    assert done.code == 0, done.err
+    assert "accuracy" in done.out
+    assert {"mean", "last"} <= set(done.out.split())
+    refused(weft("compare", table, "--vary", "pool.kind=mean,last", "--task", "classifi"), "did you mean 'classify'?")
+
+
 def test_a_run_of_labels_joins_no_run_of_text(run: Run, tiny_run: Run, weft: Weft) -> None:
     for first, second in ((run, tiny_run), (tiny_run, run)):
         done = weft("predict", first.path, "--with", second.path, stdin="a b\n")

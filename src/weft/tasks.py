@@ -51,3 +51,8 @@ TASKS: dict[str, Task] = {
     "answer": Task(target="span", implied=SPANS, words={"source": "document", "context": "question"}),
     "retrieve": Task(target="document", implied=DOCUMENTS, words={"source": "query", "target": "document"}),
 }
+
+
+def unit_of(task: str) -> str:
+    """Return what one row of the data is called: a pair, or a piece (of text or music) where there is one column."""
+    return "piece" if TASKS[task].alone else "pair"

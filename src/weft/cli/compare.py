@@ -38,6 +38,9 @@ def compare(
     epochs: Annotated[
         float | None, typer.Option(help="The number of passes over the data per run, instead of a budget.", metavar="N")
     ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="The task, as for weft train.", show_default="transduce", metavar="TASK")
+    ] = None,
     seeds: Annotated[int, typer.Option(help="The number of runs per combination, with seeds 1, 2, …", metavar="N")] = 3,
     valid: Annotated[
         str | None,
@@ -73,6 +76,9 @@ def compare(
     target: Annotated[
         str | None, typer.Option(help="The target column.", show_default="found by name, otherwise 2", metavar="COLUMN")
     ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="A second input sequence, as for weft train.", metavar="COLUMN")
+    ] = None,
     features: Annotated[str | None, typer.Option(help="The column of features.", metavar="COLUMN")] = None,
     tag: Annotated[str | None, typer.Option(help="The column of tags, such as a language.", metavar="COLUMN")] = None,
 ) -> None:
@@ -93,6 +99,7 @@ def compare(
     from weft.compare.compare import compare as run_comparison
     from weft.compare.rank import EXPLANATION
 
+    roles = {"task": task, "data.context": context}
     compared = run_comparison(
         tuple(pairs),
         vary=tuple(vary or ()),
@@ -104,7 +111,7 @@ def compare(
         seeds=seeds,
         match_parameters=match_parameters,
         config=config,
-        settings=tuple(set_ or ()),
+        settings=(*(f"{key}={value}" for key, value in roles.items() if value is not None), *(set_ or ())),
         source=common.column(source),
         target=common.column(target),
         features=common.column(features),

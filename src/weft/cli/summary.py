@@ -9,13 +9,14 @@ from weft.cli import common
 from weft.data.prepare import counted
 from weft.runs.log import LogFile
 from weft.runs.report import clock, worth_telling
+from weft.tasks import unit_of
 
 
-def scored_pairs(final: dict[str, Any]) -> str:
+def scored_pairs(final: dict[str, Any], unit: str = "pair") -> str:
     """`450 validation pairs`, or `a sample of 158 of the 450 validation pairs` when time was short."""
     if final["pairs"] < final.get("of", 0):
-        return f"a sample of {final['pairs']:,} of the {final['of']:,} validation pairs"
-    return f"{final['pairs']:,} validation pair{'' if final['pairs'] == 1 else 's'}"
+        return f"a sample of {final['pairs']:,} of the {final['of']:,} validation {unit}s"
+    return counted(final["pairs"], f"validation {unit}")
 
 
 def summarise(run: Run) -> None:
@@ -23,15 +24,15 @@ def summarise(run: Run) -> None:
     final = LogFile(run.folder.log).last()
     rows = [list(row) for row in worth_telling(final).items()]
     rows.append(["loss", f"{final['loss']:.3f}" if final.get("loss") is not None else "—"])
-    models = final.get("models", 1)
+    models, unit = final.get("models", 1), unit_of(run.spec.task)
     which = f"checkpoint of step {final['step']:,}" if models == 1 else f"ensemble of {models} models"
     search = [final["search"]] if final.get("target", "text") == "text" else []  # a search over symbols
-    title = f"{run.path}: {', '.join([scored_pairs(final), *search, which])}"
+    title = f"{run.path}: {', '.join([scored_pairs(final, unit), *search, which])}"
     common.show(title, common.table(["metric", "value"], rows))
     for scores in final.get("further") or []:
         of_set = {**scores, "target": final.get("target", "text")}
         shown = " · ".join(f"{name} {value}" for name, value in worth_telling(of_set).items())
-        common.show(f"{scores['file']}: {scored_pairs(scores)}: {shown}")
+        common.show(f"{scores['file']}: {scored_pairs(scores, unit)}: {shown}")
     common.show(
         f"trained {clock(final['seconds'])}, {_steps([final['steps'], *final.get('steps_of_others', [])])}, "
         f"{final['parameters']:,} parameters",

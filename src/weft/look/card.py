@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.core.pair import MASK
+from weft.data.prepare import counted
 from weft.score.confusion import Confusion
 from weft.score.metrics import table_for
 from weft.spec import Side, Spec
-from weft.tasks import TASKS
+from weft.tasks import TASKS, unit_of
 
 
 def card(
@@ -21,14 +22,16 @@ def card(
     inspected: bool = False,
 ) -> str:
     """Return the model card, in Markdown; `inspected`: there is a page that shows what happened in its examples."""
-    training = f"trained with Weft {facts['weft']} on {facts['training_pairs']:,} pairs{_augmented(facts)}"
+    unit = unit_of(spec.task)
+    training_rows = counted(facts["training_pairs"], unit)
+    training = f"trained with Weft {facts['weft']} on {training_rows}{_augmented(facts)}"
     return "\n".join(
         [
             f"# {name}",
             "",
             f"{architecture(spec)} {_ensemble(spec, final)} {facts['parameters']:,} parameters and was {training}.",
             "",
-            *_scores(final),
+            *_scores(final, unit),
             "![training curves](curves.png)",
             "",
             *_confusions(final),
@@ -38,7 +41,7 @@ def card(
             *_continuations(spec, final),
             *([] if spec.target.kind == "notes" else _examples(final)),
             *([INSPECTED, ""] if inspected else []),
-            *_data(facts),
+            *_data(facts, unit),
             *_choices(reasons),
             "## Use",
             "",
@@ -156,7 +159,7 @@ def _augmented(facts: Mapping[str, Any]) -> str:
     return f" and {count:,} synthetic pairs" if count else ""
 
 
-def _scores(final: Mapping[str, Any]) -> list[str]:
+def _scores(final: Mapping[str, Any], unit: str) -> list[str]:
     if not final:
         return []
     rows = [
@@ -167,7 +170,7 @@ def _scores(final: Mapping[str, Any]) -> list[str]:
         "## Scores",
         "",
         f"Step {final['step']:,}, {_decoded(final)}on {final['pairs']:,} of "
-        f"{final.get('of', final['pairs']):,} validation pairs:",
+        f"{final.get('of', final['pairs']):,} validation {unit}s:",
         "",
         "| metric | value | |",
         "|---|---:|---|",
@@ -196,7 +199,7 @@ def _further_sets(final: Mapping[str, Any]) -> list[str]:
         + " |"
         for scores in sets
     ]
-    head = ["| further validation set | pairs | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(names)]
+    head = ["| further validation set | size | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(names)]
     return [*head, *rows, ""]
 
 
@@ -279,14 +282,14 @@ def _continuations(spec: Spec, final: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _data(facts: Mapping[str, Any]) -> list[str]:
+def _data(facts: Mapping[str, Any], unit: str) -> list[str]:
     rows = [("training files", ", ".join(facts["pairs"])), ("fingerprint", facts["fingerprint"])]
     if facts["valid"]:
         rows += [("validation files", ", ".join(facts["valid"])), ("their fingerprint", facts["valid_fingerprint"])]
     else:
         held_out = facts.get("kept_aside", facts["valid_pairs"])
-        origin = "held out" if held_out else "that are training pairs too: none are held out"
-        rows.append(("validation", f"{facts['valid_pairs']:,} pairs {origin}"))
+        origin = "held out" if held_out else "that are in the training data too: none are held out"
+        rows.append(("validation", f"{counted(facts['valid_pairs'], unit)} {origin}"))
     rows.append(("command", facts["command"]))
     return ["## Data and command", "", "| | |", "|---|---|", *(f"| {k} | `{v}` |" for k, v in rows), ""]
 
