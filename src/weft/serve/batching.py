@@ -29,6 +29,8 @@ from weft.serve.settings import Serve
 
 log = logging.getLogger("weft.serve")
 LONGEST_SHARE = 0.25  # of the time of a batch that the next one waits for further requests at most
+QUIET_SHARE = 0.05  # of it without a further request, after which the next one waits no longer: clients that have
+# just been answered need some milliseconds to ask again, and a batch of the first of them alone would be wasteful
 LONGEST_WAIT = 60  # seconds that a client is told to wait at most
 Result = TypeVar("Result")
 
@@ -157,11 +159,13 @@ class Batcher:
             self._woken.clear()
             await self._woken.wait()
         loop, batch = asyncio.get_running_loop(), self._settings.batch
-        until = loop.time() + LONGEST_SHARE * self._seconds
+        pause, until = batch.wait_milliseconds / 1000, loop.time() + LONGEST_SHARE * self._seconds
+        patience, known, latest = max(pause, QUIET_SHARE * self._seconds), len(self._tickets), loop.time()
         while len(self._tickets) < self._together and self.waiting < batch.lines and loop.time() < until:
-            before = len(self._tickets)
-            await asyncio.sleep(batch.wait_milliseconds / 1000)
-            if len(self._tickets) == before:
+            await asyncio.sleep(pause)
+            if len(self._tickets) > known:
+                known, latest = len(self._tickets), loop.time()
+            elif loop.time() - latest >= patience:
                 return
 
     def _note_speed(self, inputs: int, seconds: float) -> None:
