@@ -126,6 +126,7 @@ class Curves(_Described):
     x: Sequence[float]
     series: Sequence[Series]
     log: bool = False
+    log_x: bool = False
     note: str = ""
 
 

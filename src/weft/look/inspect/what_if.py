@@ -14,9 +14,9 @@ from weft.core.kinds import Column, Hypothesis
 from weft.core.pair import START, UNKNOWN
 from weft.core.trace import Edit, trace
 from weft.data.text.tokens import Tokeniser
-from weft.look.inspect.attention import maps_of
+from weft.look.inspect.attention import Maps, maps_of
 from weft.look.inspect.beam import why_not
-from weft.look.inspect.changes import Change, model_edits, parse, replaced
+from weft.look.inspect.changes import NOTES, Change, model_edits, parse, replaced
 from weft.look.inspect.limits import MOST_ATTRIBUTED
 from weft.look.inspect.plots import Cell, Plots, Table
 from weft.look.inspect.subject import Line
@@ -46,7 +46,8 @@ def of_line(line: Line, options: Options) -> Plots:
     ]
     columns = ["change", "output", "", "score", "log p of the output above"]
     note = "The first row changes nothing: it is what `weft predict` writes. `--what-if` makes changes of your own."
-    warn = [index for index, each in enumerate(outcomes) if each.text != base.text]
+    changed = [index for index, each in enumerate(outcomes) if each.text != base.text]
+    warn = changed if len(changed) < len(outcomes) - 1 or options.edits else []
     return {"outcomes": Table("Change and decode again", columns, rows, note, warn)}
 
 
@@ -98,10 +99,9 @@ def _check(line: Line, change: Change, layers: Mapping[str, int]) -> None:
     if change.kind == "head":
         maps = maps_of(line).get(change.part)
         if maps is None or (change.position, change.number) not in maps.labels:
-            there = (
-                "no such map" if maps is None else f"{maps.weights.shape[0]} layers of {maps.weights.shape[1]} heads"
-            )
-            raise UserError(f"this model has {there}", f"--what-if {change.text}", f"choose from {', '.join(layers)}")
+            known = [f"head:{_heads(each)}" for key, each in maps_of(line).items() if key in NOTES]
+            todo = f"choose from {', '.join(known)}" if known else "leave it out"
+            raise UserError("this model has no such head", f"--what-if {change.text}", todo)
     if change.kind == "unit":
         name = next(iter(model_edits(change, layers, 1)))
         noted = line.seen.get(name)
@@ -111,6 +111,12 @@ def _check(line: Line, change: Change, layers: Mapping[str, int]) -> None:
             raise UserError("this model has no such unit", f"--what-if {change.text}", f"choose from {forms}")
     if change.kind == "attention" and "cross" not in layers:
         raise UserError("this model has no attention", f"--what-if {change.text}", "leave it out")
+
+
+def _heads(maps: Maps) -> str:
+    """Return how the heads of a map are named: cross.1.1 to cross.2.4."""
+    layers, heads = maps.weights.shape[:2]
+    return f"{maps.key}.1.1" + (f" to {maps.key}.{layers}.{heads}" if layers * heads > 1 else "")
 
 
 def _form(name: str, width: int) -> str:
