@@ -276,8 +276,8 @@ def attention_numbers(
 VIEW = View(
     "attention",
     "Attention",
-    "What the model looked at while it wrote each symbol. A dark square: this output symbol took much from that input "
-    "symbol. Point at a symbol to see its links; `faithful` says how far to trust them.",
+    "What the model looked at while it wrote each symbol. A strongly coloured square: this output symbol took much "
+    "from that input symbol. Point at a symbol to see its links; `faithful` says how far to trust them.",
     why_not,
     of_line,
     of_all,

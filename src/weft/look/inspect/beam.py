@@ -151,7 +151,11 @@ def _finished(line: Line, found: Searched) -> Table:
         forced = sum(forced_scores(line, hypothesis.ids))
         rows.append([number, text, hypothesis.log_prob, length, hypothesis.score, hypothesis.token_scores[-1], forced])
     columns = ["", "output", "log p", "length", "rank", "log p of the end", "log p when forced"]
-    note = "The rank is log p / length^α; the length counts the end. Forced scoring of the same symbols gives the same."
+    ended = sum(node.fate == "ended" for node in found.tree.values())
+    note = f"The best {len(rows)} of {ended} that ended. " if ended > len(rows) else ""
+    note += (
+        "The rank is log p / length^α; the length counts the end. Forced scoring of the same symbols gives the same."
+    )
     return Table("Hypotheses that ended", columns, rows, note)
 
 

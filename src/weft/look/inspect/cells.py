@@ -193,7 +193,8 @@ def _shown(material: Material, reading: Reading, best: Mapping[str, Best]) -> Sh
     tokens = reading.tokens[chosen]
     cut = f"{len(tokens):,} of {len(reading):,} symbols. " if len(tokens) < len(reading) else ""
     note = cut + "Each symbol is coloured by the value after it has been read; `--unit NAME` shows another unit."
-    return Shaded("Text coloured by single units", tokens, panels, "signed", note)
+    words = material.subject.reads_words(reading.part)
+    return Shaded("Text coloured by single units", tokens, panels, "signed", note, words)
 
 
 def _stretch(material: Material, reading: Reading) -> int:

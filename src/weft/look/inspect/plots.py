@@ -85,6 +85,7 @@ class Shaded(_Described):
     panels: Sequence[Panel]
     scale: Scale = "signed"
     note: str = ""
+    spaced: bool = False  # whether there is a space between tokens
 
 
 @dataclass(frozen=True)

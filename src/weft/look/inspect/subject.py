@@ -109,7 +109,14 @@ class Subject:
 
     def cut(self, text: str) -> Sequence[str]:
         """Return the symbols in which an output is compared: words, or else characters."""
-        return text.split() if self.writes_text and self.spec.target.tokens == "words" else list(text)
+        return text.split() if self.reads_words() else list(text)
+
+    def reads_words(self, part: str = "decode") -> bool:
+        """Return whether the symbols of the encoder's or the decoder's texts are words, with spaces between them."""
+        side, spec = (
+            (self.sides.source, self.spec.source) if part == "encode" else (self.sides.target, self.spec.target)
+        )
+        return isinstance(side, Tokeniser) and spec.tokens == "words"
 
     def cannot_write(self, text: str) -> list[str]:
         """Return the symbols of a text that are not in the vocabulary of the outputs."""
@@ -179,13 +186,11 @@ class Subject:
         """Return a given output with the scores that the model gives to it."""
         forced = replace(pair, target=text)
         if not self.has_decoder:
-            log_prob = self._of_labels(forced) if isinstance(self.sides.target, Label) else self._at_once(forced)
+            labels = isinstance(self.sides.target, Label)
+            log_prob = self._of_labels(forced) if labels else self.predictor.log_probs([forced])[0]
             return Output(text, log_prob, log_prob, (), ())
         (scores,) = self.predictor.step_scores([forced])
         return self._scored(text, scores)
-
-    def _at_once(self, pair: Pair) -> float:
-        return self.predictor.log_probs([pair])[0]
 
     def _of_labels(self, pair: Pair) -> float:
         """Return log p of labels among all labels, as predictions have it: the loss also counts the special symbols."""

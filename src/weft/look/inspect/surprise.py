@@ -44,12 +44,20 @@ def of_line(line: Line, options: Options) -> Plots:
         raise DoesNotApply("the symbols of this output have no probabilities of their own")
     bits = [max(0.0, -score) / math.log(2) for score in scores]
     note = f"Bits: −log₂ p of each symbol, given those before it; {sum(bits):.1f} in all. The more, the less expected."
-    shaded = Shaded("Bits of each symbol", tokens, [Panel("bits", np.array(bits))], "size", note)
+    words = line.subject.reads_words()
+    shaded = Shaded("Bits of each symbol", tokens, [Panel("bits", np.array(bits))], "size", note, words)
     if options.brief:
         return {"text": shaded}
     order = sorted(range(len(bits)), key=lambda i: -bits[i])[:MOST_PLACES]
     rows: list[list[Cell]] = [
-        [i + 1, "".join(tokens[max(0, i - BEFORE) : i]), tokens[i], bits[i], scores[i], math.exp(scores[i])]
+        [
+            i + 1,
+            (" " if words else "").join(tokens[max(0, i - BEFORE) : i]),
+            tokens[i],
+            bits[i],
+            scores[i],
+            math.exp(scores[i]),
+        ]
         for i in order
     ]
     columns = ["position", "after", "symbol", "bits", "log p", "p"]

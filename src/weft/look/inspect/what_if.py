@@ -70,12 +70,17 @@ def outcome(line: Line, change: Change) -> Outcome:
         assert isinstance(sides.source, Tokeniser)
         removed = line.source_tokens[change.position] if change.position < len(source) else ""
         source = replaced([int(i) for i in source], change, sides.source.encode)
-        name = f"{change.text} ({removed} → {change.value or 'nothing'})"
+        name = f"{change.text} ({seen_symbol(removed)} → {seen_symbol(change.value) if change.value else 'nothing'})"
     if change.kind == "output":
         plan = _with_symbol(line, change)
     layers = {key: maps.weights.shape[0] for key, maps in maps_of(line).items()}
     _check(line, change, layers)
     return _decoded(line, name, source, plan, model_edits(change, layers, len(line.attended_tokens)))
+
+
+def seen_symbol(symbol: str) -> str:
+    """Return a symbol whose white space can be seen."""
+    return symbol.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
 
 
 def _with_symbol(line: Line, change: Change) -> SearchPlan:

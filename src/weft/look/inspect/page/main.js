@@ -70,8 +70,13 @@ function showLine(index) {
   if (!line) return;
   const section = element("section", { class: "line", id: "line" }, lineHead(line));
   for (const [name, plots] of Object.entries(line.views)) section.append(viewSection(name, plots, `line-${name}`));
-  slots.main.insertBefore(section, document.getElementById("left-out"));
+  slots.main.insertBefore(section, summaryFirst() ? document.getElementById("left-out") : slots.main.querySelector("section.view"));
   showContents();
+}
+
+// Of a table, what all lines have in common comes first; of inputs, the line that is looked at.
+function summaryFirst() {
+  return "errors" in report.summary;
 }
 
 function showContents() {
