@@ -59,6 +59,8 @@ async function interact(page, seen) {
     await symbol.hover();
     seen.hovered = await heat.locator(".readout").textContent();
     seen.linked = await heat.locator(".symbols").nth(1).locator("button").evaluateAll((all) => all.map((each) => Number(each.style.getPropertyValue("--weight"))));
+    await page.mouse.move(0, 0);
+    seen.left = await heat.locator(".readout").textContent();
     await heat.locator("svg").focus();
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowRight");

@@ -176,7 +176,7 @@ def test_changes_that_make_no_sense_are_refused(weft: Weft, runs: dict[str, Run]
     for change, words in {
         "nonsense": "is not a change",
         "input:9=x": "no symbol 9",
-        "input:0=x": "is not a change",
+        "input:0=x": "counted from 1",
         "output:1=λ": "cannot write",
         "output:99=a": "no symbol 99",
         "attention:1=99": "names no input position",
@@ -225,12 +225,16 @@ def test_integrated_gradients_are_complete_up_to_the_error_that_is_printed(kind:
 
 def test_a_map_that_agrees_with_nothing_is_not_trusted() -> None:
     weights, other = np.array([[0.1, 0.2, 0.3, 0.4]] * 3), np.array([[4.0, 3, 2, 1]] * 3)
-    bad = faithful._trust(faithful.Compared(weights, other), 0.9)
+    against, along = faithful.Compared(weights, other), faithful.Compared(weights, other[:, ::-1])
+    bad = faithful._trust({"left out": against, "integrated gradients": along}, 0.9)
     assert bad.warn
     assert "Do not read" in bad.verdict
-    good = faithful._trust(faithful.Compared(weights, other[:, ::-1]), 0.9)
+    good = faithful._trust({"left out": along, "integrated gradients": along}, 0.9)
     assert not good.warn
-    assert faithful._trust(faithful.Compared(weights, other[:, ::-1]), 0.001).warn
+    assert faithful._trust({"left out": along}, 0.001).warn
+    mixed = faithful._trust({"left out": along, "integrated gradients": against}, 0.9)
+    assert mixed.warn
+    assert "not with integrated gradients" in mixed.verdict
 
 
 @BOTH

@@ -26,7 +26,8 @@ def test_a_page_opens_alone_and_does_what_it_says(tiny_run: Run, tiny_pairs: Pat
     first = report.numbers["lines"][0]["views"]["attention"]["cross"]
     weights = first["panels"][0]["values"][0]
     assert seen["hovered"].startswith(f"output {first['rows'][0]}: {first['columns'][weights.index(max(weights))]}")
-    assert seen["linked"] == pytest.approx(weights, abs=1e-3)
+    most = max(max(row) for row in first["panels"][0]["values"])
+    assert seen["linked"] == pytest.approx([weight / (most if most <= 0.5 else 1) for weight in weights], abs=1e-3)
     assert f"{first['panels'][0]['values'][1][1]:.3f}" in seen["walked"]
     assert seen["sorted"] == "descending"
     assert seen["opened"] == ["3", seen["opened"][1]]
@@ -45,5 +46,6 @@ def test_every_view_fits_a_narrow_window(tiny_run: Run, tmp_path: Path) -> None:
     assert page.stat().st_size < 1_000_000
     seen = browsed("browse.cjs", page)
     assert seen["errors"] == seen["requests"] == []
-    assert seen["views"] == [*report.numbers["summary"], *report.numbers["lines"][0]["views"]]
+    assert seen["views"] == [*report.numbers["lines"][0]["views"], *report.numbers["summary"]]
+    assert seen["left"] == ""
     assert {seen[f"overflow_{name}"] for name in ("light", "dark", "narrow", "zoomed")} == {0}

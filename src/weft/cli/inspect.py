@@ -74,6 +74,7 @@ def inspect(
     """Show what a run did and why, on one page that opens in any browser, without a network.
 
     Views: attention (what the model attended to), beam (the search), what-if (change something and decode again),
+    surprise (what each symbol cost),
     errors (the mistakes in a table), faithful (whether attention can be trusted), heads (what each attention head
     does), gradients and field (how far back an input has influence), cells (what single units keep track of),
     neighbours (similar training lines), bottleneck (what the state passed from encoder to decoder contains), and

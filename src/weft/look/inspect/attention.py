@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from weft.core.pair import SPECIALS, Pair
+from weft.data.prepare import counted
 from weft.look.inspect.alignment import (
     Links,
     agreement,
@@ -24,9 +25,10 @@ from weft.look.inspect.alignment import (
     symmetrised,
 )
 from weft.look.inspect.limits import MOST_PANELS, WINDOW
+from weft.look.inspect.pieces import named
 from weft.look.inspect.plots import Array, Cell, Facts, Heat, Panel, Plot, Plots, Table, as_json
 from weft.look.inspect.sources import source_picture
-from weft.look.inspect.subject import Line, Subject, named
+from weft.look.inspect.subject import Line, Subject
 from weft.look.inspect.views import DoesNotApply, Material, Options, View
 from weft.nn.decoders.recurrent import RecurrentDecoder
 from weft.nn.encoders import TransformerEncoder
@@ -249,7 +251,9 @@ def of_all(material: Material) -> Plots:
                 rows.setdefault((key, layer + 1, head + 1), []).append(measures(each.weights[layer, head])[:4])
     table: list[list[Cell]] = [[*label, *map(float, np.mean(values, axis=0))] for label, values in rows.items()]
     columns = ["map", "layer", "head", "entropy", "monotonicity", "coverage", "largest weight"]
-    return {"statistics": Table(f"Mean over {len(material.lines)} lines", columns, table)}
+    rows_of_table = len(material.table)
+    worst = f"the {len(material.lines)} worst lines of {rows_of_table:,}" if rows_of_table > len(material.lines) else ""
+    return {"statistics": Table(f"Mean over {worst or counted(len(material.lines), 'line')}", columns, table)}
 
 
 def attention_numbers(
@@ -273,8 +277,8 @@ def attention_numbers(
 VIEW = View(
     "attention",
     "Attention",
-    "What the model looked at while it wrote each symbol. A dark square: this output symbol took much from that input "
-    "symbol. Point at a symbol to see its links; `faithful` says how far to trust them.",
+    "What the model looked at while it wrote each symbol. A strongly coloured square: this output symbol took much "
+    "from that input symbol. Point at a symbol to see its links; `faithful` says how far to trust them.",
     why_not,
     of_line,
     of_all,

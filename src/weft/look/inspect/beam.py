@@ -160,7 +160,9 @@ def _finished(line: Line, found: Searched) -> Table:
         forced = sum(forced_scores(line, hypothesis.ids))
         rows.append([number, text, hypothesis.log_prob, length, hypothesis.score, hypothesis.token_scores[-1], forced])
     columns = ["", "output", "log p", "length", "rank", "log p of the end", "log p when forced"]
-    note = (
+    ended = sum(node.fate == "ended" for node in found.tree.values())
+    note = f"The best {len(rows)} of {ended} that ended. " if ended > len(rows) else ""
+    note += (
         "Hypotheses are ranked by log p / length^α; the length includes the end token. "
         "Forced scoring of the same symbols gives the same score."
     )

@@ -16,6 +16,7 @@ from itertools import combinations
 import numpy as np
 
 from weft.core.pair import Pair
+from weft.data.prepare import counted
 from weft.data.text.tokens import Tokeniser
 from weft.look.inspect.encodings import handed_over, what_is_handed_over
 from weft.look.inspect.limits import MOST_PROBED
@@ -26,6 +27,7 @@ from weft.look.inspect.views import DoesNotApply, Material, View
 from weft.nn.model import Aligned, Selector, Tagger
 
 LEAST_LINES = 100
+ENOUGH_LINES = 1_000  # below which the training data are read instead, if they have more
 KTH = 8  # symbols from the start, and from the end, that are asked for
 MOST_LENGTHS = 24  # classes of lengths
 BAG = 12  # symbols that are asked for
@@ -91,16 +93,26 @@ def kth_symbols(rows: Sequence[Sequence[int]], from_end: bool = False) -> list[Q
     return asked
 
 
+def _probed(material: Material) -> tuple[list[Pair], str]:
+    """Return the lines that probes see, and where they are from: of a short table, more lines of the training data."""
+    pairs, where = _read_by(material, material.rows), "the table"
+    if len(pairs) < ENOUGH_LINES:
+        training = _read_by(material, material.training())
+        more = f"the training data (what is given has only {counted(len(pairs), 'line')})"
+        pairs, where = (training, more) if len(training) > len(pairs) else (pairs, where)
+    if len(pairs) < LEAST_LINES:
+        raise DoesNotApply(f"probes need at least {LEAST_LINES} lines", "give a table of pairs: --table FILE")
+    return pairs, where
+
+
+def _read_by(material: Material, pairs: Sequence[Pair]) -> list[Pair]:
+    read = material.subject.as_read(pairs[:MOST_PROBED])
+    return [pair for pair in read if pair.source.strip()][:MOST_PROBED]
+
+
 def of_all(material: Material) -> Plots:
     subject = material.subject
-    pairs = list(material.rows)[:MOST_PROBED]
-    where = "the table"
-    if len(pairs) < LEAST_LINES:
-        pairs, where = list(material.training())[:MOST_PROBED], "the training data"
-    if len(pairs) < LEAST_LINES:
-        what = f"probes need at least {LEAST_LINES} lines"
-        raise DoesNotApply(what, "give a table of pairs: --table FILE")
-    pairs = [pair for pair in subject.as_read(pairs) if pair.source.strip()][:MOST_PROBED]
+    pairs, where = _probed(material)
     side, rows = subject.read_side, [list(row) for row in subject.sides.inputs(pairs).source]
     text = isinstance(side, Tokeniser)
     split = Split.of_groups(np.random.default_rng(1).permutation(len(pairs)))
@@ -142,7 +154,14 @@ def _table(asked: Sequence[Question], trained: Array, fresh: Array, split: Split
         "the state. Selectivity is the difference. If an untrained model does as well, the information is there "
         "without any learning."
     )
-    return Table("Probes", columns, rows, note)
+    below = [index for index, row in enumerate(rows) if _number(row[2]) < _number(row[5])]
+    if below:
+        note += " Marked: the probe is right less often than the most frequent answer, so it has read nothing."
+    return Table("Probes", columns, rows, note, below)
+
+
+def _number(cell: Cell) -> float:
+    return cell if isinstance(cell, float) else float("nan")
 
 
 def _percent(probe: Accuracy) -> list[Cell]:
@@ -159,9 +178,10 @@ def _by_place(title: str, asked: Sequence[Question], trained: Array, fresh: Arra
         Series("most frequent answer", [100 * majority(question.labels, split) for question in asked]),
     ]
     x = [int(question.name) for question in asked]
-    return Curves(
-        title, "k", "right (%)", x, series, note="Linear probes, evaluated on lines that were not used to train them."
-    )
+    note = "Linear probes, evaluated on lines that were not used to train them."
+    below = [str(k) for k, probe in zip(x, each) if probe.right < probe.majority]
+    note += f" No better than the most frequent answer at k = {', '.join(below)}." if below else ""
+    return Curves(title, "k", "right (%)", x, series, note=note)
 
 
 def _by_width(question: Question, states: Array, split: Split) -> Curves:
@@ -188,9 +208,10 @@ def why_not(subject: Subject) -> str:
 
 VIEW = View(
     "bottleneck",
-    "What the handed-over state holds",
+    "What the state holds",
     "Linear and MLP probes that read length, prompt, single symbols, the bag of symbols and their order off the state "
-    "that the encoder hands over, each with a control task (selectivity), beside an untrained model.",
+    "that is handed over (of a language model: the state after the text), each with a control task (selectivity), "
+    "beside an untrained model.",
     why_not,
     of_all=of_all,
 )

@@ -21,10 +21,11 @@ from weft.look.inspect.probes import Split, outputs
 from weft.look.inspect.statistics import auc, auc_of_ranks, correlation, ranks_of
 from weft.look.inspect.subject import Subject
 from weft.look.inspect.tracked import Tracked, tracked_in
-from weft.look.inspect.units import GATES, Reading, parts_of, read, split_unit
+from weft.look.inspect.units import GATES, Reading, check_units, parts_of, read, split_unit
 from weft.look.inspect.views import Material, View
 
 LEAST_SYMBOLS = 200  # of a text on which units are ranked
+ENOUGH_SYMBOLS = 10_000  # below which training text is read instead, if there is more
 GATES_READ = 3_000  # symbols over which gates are read
 CLEAR = 0.15  # clarity from which on text is coloured by a unit
 MOST_SHOWN = 6  # units by which text is coloured, without being asked for others
@@ -77,6 +78,7 @@ def _best(states: Array, names: Sequence[str], wanted: Tracked, scores: Array, s
 
 def of_all(material: Material) -> Plots:
     plots: dict[str, Plot] = {}
+    check_units(material.subject, material.pairs, material.options.units)
     for part in parts_of(material.subject):
         plots |= _of_part(material, part)
     return plots
@@ -87,9 +89,11 @@ def _of_part(material: Material, part: str) -> dict[str, Plot]:
     subject = material.subject
     pairs, given = material.rows, read(subject, subject.model, material.rows, part)
     ranked_on, reading = "this text", given
-    if len(given) < LEAST_SYMBOLS and (training := material.training()):
-        pairs, ranked_on = training, "training text"
-        reading = read(subject, subject.model, training, part)
+    if len(given) < ENOUGH_SYMBOLS and not material.options.labels and (training := material.training()):
+        longer = read(subject, subject.model, training, part)
+        if len(longer) > len(given):
+            pairs, reading = training, longer
+            ranked_on = f"training text (what is given has only {len(given):,} symbols)"
     tracked = [*tracked_in(reading, _runs_on(subject)), *_labels(material, reading, ranked_on)]
     plots: dict[str, Plot] = {}
     best: dict[str, Best] = {}
@@ -189,7 +193,8 @@ def _shown(material: Material, reading: Reading, best: Mapping[str, Best]) -> Sh
     tokens = reading.tokens[chosen]
     cut = f"{len(tokens):,} of {len(reading):,} symbols. " if len(tokens) < len(reading) else ""
     note = cut + "Each symbol is coloured by the value after it has been read; `--unit NAME` shows another unit."
-    return Shaded("Text coloured by single units", tokens, panels, "signed", note)
+    words = material.subject.reads_words(reading.part)
+    return Shaded("Text coloured by single units", tokens, panels, "signed", note, words)
 
 
 def _stretch(material: Material, reading: Reading) -> int:
@@ -231,7 +236,8 @@ def _gates(material: Material, part: str) -> dict[str, Plot]:
         "nearly always open",
         "units",
     ]
-    return {f"{part}.gates": Table("How far open the gates are", columns, rows)}
+    note = f"Over {len(next(iter(gates.values()))):,} symbols."
+    return {f"{part}.gates": Table("How far open the gates are", columns, rows, note)}
 
 
 def why_not(subject: Subject) -> str:

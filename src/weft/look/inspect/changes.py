@@ -47,6 +47,9 @@ class Change:
 def parse(text: str) -> Change:
     """Return a change; UserError for text that is none."""
     match = PATTERN.fullmatch(text)
+    if match is not None and (match[2] or match[6]) and "0" in (match[2], match[6], match[8]):
+        what = "positions, layers, heads and units are counted from 1, so there is no 0"
+        raise UserError(what, f"--what-if {text}", f"write {text.split(':')[0]}:1… or more")
     if match is None or match[2] == "0" or "0" in (match[6], match[8]):
         forms = ", ".join(FORMS)
         raise UserError(f"{text!r} is not a change", "--what-if", f"write one of these forms: {forms}")

@@ -12,7 +12,7 @@ KINDS = {
     "insertion": "a symbol too many",
     "repetition": "a symbol too many that repeats the one before it",
     "substitution": "another symbol in the place of the right one",
-    "unseen character": "the right symbol never occurred in training targets",
+    "unseen character": "the right symbol never occurred in training targets: the model cannot write it",
     "copy": "the output is the input, which is not right",
     "wrong feature": "the output is right for other features of the same input",
 }
@@ -34,26 +34,25 @@ def nearest(output: Sequence[str], references: Sequence[Sequence[str]]) -> Seque
     return min(references, key=lambda reference: (Levenshtein.distance(output, reference), -len(reference)))
 
 
-def mistakes(output: Sequence[str], right: Sequence[str], known: Collection[str] | None) -> list[Mistake]:
-    """Return the least edits from the right output to the one that was written; `known` are symbols of training."""
+def mistakes(output: Sequence[str], right: Sequence[str], strange: Collection[str] = ()) -> list[Mistake]:
+    """Return the least edits from the right output to the one that was written; the model cannot write `strange`."""
     from rapidfuzz.distance import Levenshtein
 
     found = []
     for edit in Levenshtein.editops(right, output):
         operation, at, to = edit.tag, edit.src_pos, edit.dest_pos
         if operation == "delete":
-            found.append(_missing(right[at], "", known, "omission"))
+            found.append(_missing(right[at], "", strange, "omission"))
         elif operation == "insert":
             repeats = to > 0 and output[to - 1] == output[to]
             found.append(Mistake("repetition" if repeats else "insertion", "", output[to]))
         else:
-            found.append(_missing(right[at], output[to], known, "substitution"))
+            found.append(_missing(right[at], output[to], strange, "substitution"))
     return found
 
 
-def _missing(right: str, written: str, known: Collection[str] | None, kind: str) -> Mistake:
-    unseen = known is not None and any(character not in known for character in right)
-    return Mistake("unseen character" if unseen else kind, right, written)
+def _missing(right: str, written: str, strange: Collection[str], kind: str) -> Mistake:
+    return Mistake("unseen character" if right in strange else kind, right, written)
 
 
 class LineKinds:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from weft.core.kinds import Batch, Column, Memory
-from weft.core.pair import Pair
+from weft.core.pair import END, START, Pair
 from weft.look.inspect.plots import Array
 from weft.look.inspect.subject import Subject
 from weft.nn.assemble import AnyModel
@@ -90,13 +90,21 @@ def _mean(memory: Memory) -> Tensor:
     return (memory.states * real).sum(1) / real.sum(1).clamp(min=1)
 
 
+def _whole(one: Batch) -> Column:
+    """Return a single text with START in front, to its last symbol: what is given to predict running text lacks it."""
+    if one.wanted.values.dim() > 2:
+        real = int(one.given.mask.sum())
+        return Column(one.given.values[:, :real], one.given.mask[:, :real])
+    written = one.wanted.values[one.wanted.mask]
+    values = torch.cat([written.new_tensor([START]), written[written != END]])[None]
+    return Column(values, torch.ones_like(values, dtype=torch.bool))
+
+
 def _after(model: LanguageModel[Any], batch: Batch) -> Tensor:
     """Return the state after the last symbol of each text, which are read one by one."""
     rows = []
     for row in range(batch.size):
         one = batch.rows(slice(row, row + 1))
-        real = int(one.given.mask.sum())
-        short = Batch(one.source, Column(one.given.values[:, :real], one.given.mask[:, :real]), one.wanted)
-        out, _, state = model.decode_from(short, None)
+        out, _, state = model.decode_from(Batch(one.source, _whole(one), one.wanted), None)
         rows.append(torch.cat(state.tensors(), dim=-1)[0] if isinstance(state, RecurrentState) else out[0, -1])
     return torch.stack(rows)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from weft.core.pair import Pair
+from weft.data.prepare import counted
 from weft.data.sides.label import Label
-from weft.data.text.tokens import Tokeniser
 from weft.look.inspect import surprise
 from weft.look.inspect.edits import KINDS, LineKinds, Mistake, mistakes, nearest
 from weft.look.inspect.plots import Cell, Curves, Plot, Plots, Series, Table
@@ -93,14 +93,13 @@ class Judged:
 
 def judged(material: Material) -> list[Judged]:
     """Return every row with the edits between its output and the nearest right output."""
-    target, kinds = material.subject.sides.target, LineKinds(material.table)
-    known = target.known_characters if isinstance(target, Tokeniser) else None
-    cut: Callable[[str], Sequence[str]] = str.split if rate(material.subject).name == "token_error_rate" else list
+    kinds, cut = LineKinds(material.table), material.subject.cut
+    strange = material.subject.cannot_write(" ".join(text for pair in material.table for text in pair.targets))
     rows = []
     for pair, output in zip(material.table, material.outputs, strict=True):
         written = cut(output)
         right = nearest(written, [cut(target) for target in pair.targets])
-        found, whole = mistakes(written, right, known), kinds.of(pair, output)
+        found, whole = mistakes(written, right, strange), kinds.of(pair, output)
         if whole:
             found = [Mistake(whole, each.right, each.written) for each in found]
         rows.append(Judged(pair, written, right, found))
@@ -119,10 +118,10 @@ def _by_kind(rows: Sequence[Judged], metric: Metric) -> Table:
     table: list[list[Cell]] = [
         [kind, edits[kind], lines[kind], 100 * edits[kind] / length, meaning] for kind, meaning in KINDS.items()
     ]
-    wrong = sum(bool(row.found) for row in rows)
+    wrong, over = sum(bool(row.found) for row in rows), counted(len(rows), "line")
     table.append(["all", edits.total(), wrong, 100 * edits.total() / length, ""])
     columns = ["kind", "edits", "lines", f"points of {metric.name}", "meaning"]
-    return Table("By kind", columns, table, f"The points add up to the {metric.name} of the table.")
+    return Table("By kind", columns, table, f"Over {over}; the points add up to the {metric.name} of the table.")
 
 
 def _by_symbol(rows: Sequence[Judged]) -> Table:
@@ -187,11 +186,12 @@ def _lines(material: Material, metric: Metric) -> Table:
             line.output.text,
             "" if line.is_right else line.pair.target,
             metric.of_line(line.output.text, line.pair.targets),
-            line.output.log_prob,
+            *([line.output.log_prob] if material.subject.has_probabilities else []),
         ]
         for number, line in enumerate(material.lines, 1)
     ]
-    columns = ["line", "input", "output", "right", metric.name, "log-probability"]
+    columns = ["line", "input", "output", "right", metric.name]
+    columns += ["log-probability"] if material.subject.has_probabilities else []
     return Table(
         "The worst lines first", columns, rows, "Each is shown in full below, with its attention.", opens=len(rows) > 1
     )

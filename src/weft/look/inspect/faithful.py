@@ -9,6 +9,7 @@ a model with random weights and for permuted weights, and what permuting the wei
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,7 +127,7 @@ def _judged(line: Line, measured: Attribution) -> dict[str, Plot]:
         "τ for 95 % of random permutations of the same weights."
     )
     table = Table("Rank correlation with the attention", columns, rows, note)
-    return {"correlation": table, "trust": _trust(by["left out"], changed)}
+    return {"correlation": table, "trust": _trust(by, changed)}
 
 
 def _of_random_model(line: Line) -> dict[str, float]:
@@ -179,21 +180,32 @@ def _distributions(model: AnyModel, line: Line, edits: dict[str, Edit]) -> Tenso
     return emission.log_probs[0].exp() if isinstance(emission, Choice) else None
 
 
-def _trust(both: Compared, changed: float) -> Facts:
-    tau, (_, high) = both.tau(), permuted_taus(both)
+def _trust(by: Mapping[str, Compared], changed: float) -> Facts:
+    """Return a verdict: good only if the map agrees with every attribution better than a random order would."""
+    items: dict[str, Cell] = {}
+    disagree = []
+    for name, both in by.items():
+        tau, (_, high) = both.tau(), permuted_taus(both)
+        called = name.replace("left out", "leave-one-out")
+        items |= {f"τ with {called}": tau, f"random orders reach ({called})": high}
+        disagree += [] if tau > high else [called]
+    items["change of the output by permuted weights (0 to 1)"] = changed
+    verdict = _verdict(disagree, changed)
+    good = "The map agrees with what the output depends on, and the output depends on the map."
+    return Facts("Can this map be trusted?", items, verdict or good, bool(verdict))
+
+
+def _verdict(disagree: Sequence[str], changed: float) -> str:
+    """Return what speaks against a map, if anything does; leave-one-out weighs most."""
     reasons = []
-    if not tau > high:
+    if "leave-one-out" in disagree:
         reasons.append("its order agrees no better with leave-one-out than a random order would")
     if changed < LITTLE:
         reasons.append("permuting the weights hardly changes the output")
-    verdict = f"Do not read this map as an explanation: {' and '.join(reasons)}." if reasons else ""
-    items: dict[str, Cell] = {
-        "τ with leave-one-out": tau,
-        "random orders reach": high,
-        "change of the output by permuted weights (0 to 1)": changed,
-    }
-    good = "The map agrees with what the output depends on, and the output depends on the map."
-    return Facts("Can this map be trusted?", items, verdict or good, bool(reasons))
+    if reasons:
+        return f"Do not read this map as an explanation: {' and '.join(reasons)}."
+    others = " and ".join(disagree)
+    return f"Read this map with care: it agrees with leave-one-out, but not with {others}." if others else ""
 
 
 def _completeness(measured: Attribution) -> Facts:

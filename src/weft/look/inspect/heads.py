@@ -11,12 +11,13 @@ import numpy as np
 
 from weft.core.pair import SPECIALS, Pair
 from weft.core.trace import trace
+from weft.data.prepare import counted
 from weft.look.inspect import attention
 from weft.look.inspect.attention import Maps, maps_of
 from weft.look.inspect.changes import NOTES, AtCall, silence_head
 from weft.look.inspect.limits import MOST_HEADS, MOST_MEASURED
 from weft.look.inspect.plots import Array, Cell, Plot, Plots, Table
-from weft.look.inspect.statistics import ratio_interval
+from weft.look.inspect.statistics import LEAST_LINES, ratio_interval
 from weft.look.inspect.subject import Subject
 from weft.look.inspect.views import DoesNotApply, Material, View
 
@@ -110,7 +111,8 @@ def _habits(key: str, maps: Sequence[Maps]) -> Table:
         clear = shares[best] >= CLEAR * even[best] and shares[best] > 0.2
         rows.append([layer + 1, head + 1, *shares.values(), best if clear else "no clear habit"])
     rows.append(["even", "", *even.values(), ""])
-    note = "Shares of the weight, mean over output steps. The last row is what even weights would give."
+    over = counted(len(maps), "line")
+    note = f"Shares of the weight, mean over output steps of {over}. The last row is what even weights would give."
     return Table(f"Where the heads of {key} look", ["layer", "head", *names, "habit"], rows, note)
 
 
@@ -126,11 +128,26 @@ def _ablations(
     rows: list[list[Cell]] = []
     for key, layer, head in heads:
         lost = ablate(subject, pairs, NOTES[key], maps[key].weights.shape[0], layer, head)
-        rows.append([key, layer + 1, head + 1, lost.loss, lost.low, lost.high, lost.accuracy])
-    warn = [index for index, row in enumerate(rows) if isinstance(row[4], float) and row[4] > 0]
+        interval = [lost.low, lost.high] if len(pairs) >= LEAST_LINES else []
+        rows.append([key, layer + 1, head + 1, lost.loss, *interval, lost.accuracy])
+    return _judged(rows, len(pairs))
+
+
+def _judged(rows: Sequence[Sequence[Cell]], lines: int) -> Table:
+    """Return the table, with intervals and marks only where there are enough lines for them."""
     columns = ["map", "layer", "head", "increase in loss without this head", "from", "to", "accuracy (points)"]
-    note = f"Nats per symbol over {len(pairs)} lines, with 95 % intervals. Marks show heads whose interval is above 0."
-    return Table("Without one head", columns, rows, note, warn)
+    note = f"Nats per symbol over {counted(lines, 'line')}"
+    if lines < LEAST_LINES:
+        few = f"{note}: too few for intervals, or to say which heads are needed (give at least {LEAST_LINES} lines)."
+        return Table("Without one head", [*columns[:4], columns[-1]], rows, few)
+    warn = [index for index, row in enumerate(rows) if isinstance(row[4], float) and row[4] > 0]
+    return Table(
+        "Without one head",
+        columns,
+        rows,
+        f"{note}, with 95 % intervals. Marks show heads whose interval is above 0.",
+        warn,
+    )
 
 
 VIEW = View(

@@ -18,7 +18,7 @@ from weft.look.inspect.encodings import encodings, what_is_handed_over
 from weft.look.inspect.limits import MOST_COMPARED
 from weft.look.inspect.plots import Array, Cell, Plot, Plots, Table
 from weft.look.inspect.subject import Subject
-from weft.look.inspect.units import Ints, Reading, parts_of, read, split_unit
+from weft.look.inspect.units import Ints, Reading, check_units, parts_of, read
 from weft.look.inspect.views import DoesNotApply, Material, View
 
 NEAREST = 10  # that are shown
@@ -134,9 +134,7 @@ def around(reading: Reading, index: int) -> tuple[str, str]:
 def _patterns(material: Material, pairs: Sequence[Pair], reading: Reading, part: str) -> dict[str, Plot]:
     """Return where else in the training text the units are on that are on at the end of the first line."""
     subject, asked = material.subject, list(material.options.units)
-    for name in asked:
-        if split_unit(name)[0].startswith(part):
-            reading.unit(name)  # refuses a unit that is not there
+    check_units(subject, pairs, asked)
     here = read(subject, subject.model, pairs[:1], part)
     pattern = pattern_at(reading, here.matrix[-1], asked)
     strength = pattern.strength(reading)

@@ -1,7 +1,8 @@
 """One view as a picture for a paper: SVG, PNG or PDF, drawn from the same numbers as the page.
 
-There is one function for each kind of plot (`plots.py`). Limits: of a heat map the first panels are drawn, of a table
-the first rows, of a text what fits; whatever is cut says so in its title.
+There is one function for each kind of plot (`plots.py`). A view that has figures is drawn without its tables, and of
+several maps only the first kind. Limits: of a heat map the first panels are drawn, of a table the first rows, of a text
+what fits; whatever is cut says so in its title.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from weft.look.compared import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure, SubFigure
 
 FORMATS = ("svg", "png", "pdf")
 WIDTH = 8.0  # inches
 MOST_PANELS, MOST_ROWS, MOST_TOKENS, PER_LINE = 6, 25, 600, 90
+FAINT = 0.5  # as on the page: weights that are all below are scaled to the largest
+STEPS = 8  # of a search, side by side
+ROW = 0.17  # inches for each of its branches
 Plot = Mapping[str, Any]
 
 
@@ -29,7 +34,7 @@ def picture(numbers: Mapping[str, Any], view: str, form: str) -> bytes:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    plots = [plot for plot in plots_of(numbers, view).values() if height(plot)]
+    plots = figures([plot for plot in plots_of(numbers, view).values() if height(plot)])
     if not plots:
         what = f"there is nothing to draw of the view {view}"
         raise UserError(what, f"--format {form}", "leave --format out, or choose another view")
@@ -52,6 +57,13 @@ def plots_of(numbers: Mapping[str, Any], view: str) -> dict[str, Plot]:
     return dict(numbers["lines"][0]["views"].get(view, {})) if numbers["lines"] else {}
 
 
+def figures(plots: Sequence[Plot]) -> list[Plot]:
+    """Return what belongs into a figure: no tables beside curves or maps, and of several maps the first."""
+    maps = [plot for plot in plots if plot["plot"] == "heat"]
+    drawn = [plot for plot in plots if plot["plot"] not in ("table", "facts", "heat")]
+    return [*maps[:1], *drawn] or list(plots)
+
+
 def height(plot: Plot) -> float:
     """Return how many inches a plot needs."""
     return DRAWN[plot["plot"]][0](plot)
@@ -66,7 +78,8 @@ def _shown(symbol: Any) -> str:
 def _heat_height(plot: Plot) -> float:
     rows = -(-min(MOST_PANELS, len(plot["panels"])) // 2)
     each = WIDTH / (2 if len(plot["panels"]) > 1 else 1.4)
-    return rows * min(6.0, max(1.6, each * len(plot["rows"]) / max(1, len(plot["columns"])) + 0.8)) + 0.3
+    names = 0.07 * max((len(str(name)) for name in plot["columns"]), default=0)  # they stand upright below
+    return rows * min(4.5, max(1.6, each * len(plot["rows"]) / max(1, len(plot["columns"])) + 0.5 + names)) + 0.3
 
 
 def _heat(figure: SubFigure, plot: Plot) -> None:
@@ -79,13 +92,22 @@ def _heat(figure: SubFigure, plot: Plot) -> None:
     for axes, panel in zip(grid, panels):
         values = [[0.0 if x is None else x for x in row] for row in panel["values"]]
         most = max((abs(x) for row in values for x in row), default=1.0) or 1.0
-        low, high = (-most, most) if signed else (0.0, 1.0 if plot.get("scale") == "share" else most)
-        axes.imshow(values, cmap="PuOr" if signed else "cividis_r", vmin=low, vmax=high, aspect="auto")
+        high = 1.0 if plot.get("scale", "share") == "share" and most > FAINT else most
+        image = axes.imshow(values, cmap=_colours(signed), vmin=-high if signed else 0.0, vmax=high, aspect="auto")
+        bar = figure.colorbar(image, ax=axes, fraction=0.05, pad=0.02)
+        bar.ax.tick_params(labelsize=6)
         axes.set_title(panel["name"], fontsize=8)
         axes.set_xticks(range(len(plot["columns"])), [_shown(x) for x in plot["columns"]], fontsize=7, rotation=90)
         axes.set_yticks(range(len(plot["rows"])), [_shown(x) for x in plot["rows"]], fontsize=7)
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
+
+
+def _colours(signed: bool) -> Colormap:
+    """Return the colours of the page: blue for size, orange and blue for sign."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("weft", [*(["#c2570c"] if signed else []), "#ffffff", "#0b5cad"])
 
 
 def _curves(figure: SubFigure, plot: Plot) -> None:
@@ -99,6 +121,8 @@ def _curves(figure: SubFigure, plot: Plot) -> None:
     axes.set(xlabel=plot["x_name"], ylabel=plot["y_name"])
     if plot.get("log"):
         axes.set_yscale("log")
+    if plot.get("log_x"):
+        axes.set_xscale("log", base=2)
     axes.set_title(_shown(plot["title"]), fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#e4e4e4")
@@ -129,7 +153,7 @@ def _cell(value: Any) -> str:
     return "–" if value is None else textwrap.shorten(_shown(value), 36, placeholder="…")
 
 
-def _laid_out(tokens: Sequence[Any]) -> list[tuple[str, int, int]]:
+def _laid_out(tokens: Sequence[Any], gap: int = 0) -> list[tuple[str, int, int]]:
     """Return the text of each token with its column and line; lines end where they are full, and at newlines."""
     placed, column, line = [], 0, 0
     for token in tokens[:MOST_TOKENS]:
@@ -137,22 +161,20 @@ def _laid_out(tokens: Sequence[Any]) -> list[tuple[str, int, int]]:
         if column and column + len(text) > PER_LINE:
             column, line = 0, line + 1
         placed.append((text, column, line))
-        column += len(text)
+        column += len(text) + gap
         if token == "\n":
             column, line = 0, line + 1
     return placed
 
 
 def _shaded_height(plot: Plot) -> float:
-    lines = max((line for _, _, line in _laid_out(plot["tokens"])), default=0) + 1
+    lines = max((line for _, _, line in _laid_out(plot["tokens"], bool(plot.get("spaced")))), default=0) + 1
     return min(4, len(plot["panels"])) * (0.35 + 0.19 * lines)
 
 
 def _shaded(figure: SubFigure, plot: Plot) -> None:
     """Draw a text once for each unit, its symbols on coloured squares."""
-    from matplotlib import colormaps
-
-    panels, placed, colours = plot["panels"][:4], _laid_out(plot["tokens"]), colormaps["PuOr"]
+    panels, placed, colours = plot["panels"][:4], _laid_out(plot["tokens"], bool(plot.get("spaced"))), _colours(True)
     for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
         most = max((abs(x) for x in panel["values"] if x is not None), default=1.0) or 1.0
         for (text, column, line), value in zip(placed, panel["values"]):
@@ -176,29 +198,59 @@ def _shown_line(text: str) -> str:
 
 
 def _tree(figure: SubFigure, plot: Plot) -> None:
-    """Draw a search from left to right: what was kept in dark, what was pruned in grey."""
-    axes = _empty(figure, plot["title"])
-    nodes, best = plot["nodes"], set(plot.get("best", ()))
-    depth, rows, place = {-1: -1}, dict[int, int](), dict[int, tuple[int, int]]()
-    for node in nodes:
-        depth[node["id"]] = depth.get(node["parent"], -1) + 1
-        rows[depth[node["id"]]] = rows.get(depth[node["id"]], -1) + 1
-        place[node["id"]] = depth[node["id"]], rows[depth[node["id"]]]
-    for node in nodes:
+    """Draw a search from left to right, in bands of some steps; the legend says what the colours mean."""
+    legend = "blue: the output · green: the right output · black: kept · grey: pruned · ■ ended · numbers: log p"
+    columns, every = _steps(plot), _depth(plot)
+    axes = _empty(figure, plot["title"] + ("" if len(columns) == every else f" ({len(columns)} of {every} steps)"))
+    axes.text(0, 1, legend, fontsize=6, va="bottom", transform=axes.transAxes)
+    best, right = set(plot.get("best", ())), set(plot.get("right", ()))
+    tall = _tallest(plot)
+    place = {
+        node["id"]: (depth % STEPS, depth // STEPS * (tall + 1) + row)
+        for depth, column in enumerate(columns)
+        for row, node in enumerate(column)
+    }
+    for node in (node for column in columns for node in column):
         x, y = place[node["id"]]
-        colour = "#0b5ed7" if node["id"] in best else "#222222" if node["fate"] != "pruned" else "#a0a0a0"
-        if node["parent"] in place:
-            axes.plot([place[node["parent"]][0], x], [place[node["parent"]][1], y], color=colour, linewidth=0.7)
-        axes.text(
-            x, y, _shown(node["symbol"]), fontsize=7, color=colour, bbox={"fc": "white", "ec": "none", "pad": 0.5}
-        )
-    axes.set(xlim=(-1, max(rows, default=0) + 1), ylim=(max(rows.values(), default=0) + 1, -1))
+        grey = "#8a8a8a" if node["fate"] == "pruned" else "#222222"
+        colour = "#0b5cad" if node["id"] in best else "#117a56" if node["id"] in right else grey
+        before = place.get(node["parent"])
+        if before is not None and before[0] < x:
+            axes.plot([x - 0.24, x - 0.03], [before[1], y], color=colour, linewidth=1.2 if colour != grey else 0.4)
+        symbol = _shown(node["symbol"])
+        name = f"{symbol if len(symbol) < 9 else symbol[:7] + '…'} {node['log_prob']:.2f}"
+        axes.text(x, y, name + (" ■" if node["fate"] == "ended" else ""), fontsize=6, color=colour, va="center")
+    axes.set(xlim=(-0.1, min(STEPS, len(columns))), ylim=(max(y for _, y in place.values()) + 0.7, -0.7))
+
+
+def _steps(plot: Plot) -> list[list[Any]]:
+    """Return what was considered at each step until the output ended, kept branches first."""
+    depth, columns = {-1: -1}, list[list[Any]]()
+    for node in plot["nodes"]:
+        depth[node["id"]] = depth.get(node["parent"], -1) + 1
+        columns += [[]] if depth[node["id"]] == len(columns) else []
+        columns[depth[node["id"]]].append(node)
+    columns = columns[: len(plot.get("best", ())) or None]
+    return [sorted(column, key=lambda node: (node["fate"] == "pruned", -node["rank"])) for column in columns]
+
+
+def _depth(plot: Plot) -> int:
+    return len(_steps({"nodes": plot["nodes"]}))
+
+
+def _tallest(plot: Plot) -> int:
+    return max(map(len, _steps(plot)))
+
+
+def _tree_height(plot: Plot) -> float:
+    bands = -(-len(_steps(plot)) // STEPS)
+    return 0.6 + ROW * bands * (_tallest(plot) + 1)
 
 
 def _empty(figure: SubFigure | Figure, title: str) -> Axes:
     axes: Axes = figure.subplots()
     axes.set_axis_off()
-    axes.set_title(_shown(title), fontsize=10, loc="left")
+    axes.set_title(_shown(title), fontsize=10, loc="left", pad=14)
     return axes
 
 
@@ -208,7 +260,7 @@ DRAWN: dict[str, tuple[Callable[[Plot], float], Callable[[SubFigure, Plot], None
     "table": (_table_height, _table),
     "shaded": (_shaded_height, _shaded),
     "facts": (lambda plot: 0.6 + 0.18 * (len(plot.get("items", {})) + len(plot.get("verdict", "")) // 100), _facts),
-    "tree": (lambda plot: 4.0, _tree),
+    "tree": (_tree_height, _tree),
 }
 
 

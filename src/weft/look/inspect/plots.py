@@ -85,6 +85,7 @@ class Shaded(_Described):
     panels: Sequence[Panel]
     scale: Scale = "signed"
     note: str = ""
+    spaced: bool = False  # whether there is a space between tokens
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ class Curves(_Described):
     x: Sequence[float]
     series: Sequence[Series]
     log: bool = False
+    log_x: bool = False
     note: str = ""
 
 

@@ -29,6 +29,8 @@ from weft.runs.log import LogFile
 
 BRIEF = 6  # lines from which on each shows its main plot only
 NOTEBOOK_HEIGHT = 640
+UNWRITABLE = "It is scored as <unknown>, so the log-probability is not that of these symbols."
+INSTEAD = ("faithful", "gradients", "surprise", "field", "cells", "errors")  # where no usual view fits
 
 
 @dataclass(frozen=True)
@@ -109,19 +111,26 @@ def inspect(
     else:
         material = _material(subject, inputs[:MOST_INPUTS], table[:MOST_ROWS], force, given or Options())
     material = replace(material, more=table[MOST_ROWS:MOST_TRAINING_LINES], training=training)
-    chosen, left_out = _chosen(subject, wanted, [] if ALL in views else views, bool(table), material.options.edits)
+    named = [*([] if ALL in views else views), *(["what-if"] if material.options.edits else [])]
+    chosen, left_out = _chosen(subject, wanted, named, bool(table))
     lines = [{**line.to_json(), **_unseen(line), "views": {}} for line in material.lines]
+    if force is not None and (strange := subject.cannot_write(force)):
+        notes.append(f"The model cannot write {', '.join(strange)}: training never had this in an output. {UNWRITABLE}")
     summary: dict[str, Any] = {}
     clock = _Clock(material.options.seconds)
-    for view in chosen:
+    for view in [*chosen, *_others(subject, chosen)]:
+        if view not in chosen and _is_something(lines, summary):
+            break
         try:
             if said := _show(view, material, lines, summary, clock):
                 notes.append(said)
         except DoesNotApply as error:
-            if view.name in views and error.reason != clock.reason:
-                todo = error.todo or "leave this view out"
-                raise UserError(error.reason, f"view {view.name}", todo) from None
+            if view.name in named and error.reason != clock.reason:
+                raise UserError(error.reason, _asked_by(view), error.todo or "leave this view out") from None
             left_out[view.name] = error.reason
+    if not _is_something(lines, summary):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise UserError(f"no view has anything to show ({reasons})", "the inputs", "give other inputs, or --table FILE")
     return Report(
         as_json(
             {
@@ -187,20 +196,36 @@ def _of_lines(lines: Sequence[Line], options: Options) -> Material:
 
 
 def _chosen(
-    subject: Subject, wanted: Sequence[View], named: Sequence[str], has_table: bool, edits: Sequence[str] = ()
+    subject: Subject, wanted: Sequence[View], named: Sequence[str], has_table: bool
 ) -> tuple[list[View], dict[str, str]]:
     """Return the views to show, and why others are left out; a view that was asked for by its name must apply."""
     reasons = {view.name: view.why_not(subject) for view in find([ALL])}
-    for view in wanted:
-        if view.name in named and reasons[view.name]:
-            todo = "leave this view out, or look at another run"
-            raise UserError(reasons[view.name], f"view {view.name}", todo)
     unasked = ("line", "table") if has_table else ("line",)
-    chosen = wanted or [view for view in find([ALL]) if view.unasked in unasked]
-    if edits and "what-if" not in [view.name for view in chosen]:
-        chosen = [*chosen, *find(["what-if"])]
+    chosen = wanted or [view for view in find([ALL]) if view.unasked in unasked or _is_for_texts(view, subject)]
+    chosen = [*chosen, *(view for view in find(named) if view not in chosen)]
+    for view in chosen:
+        if view.name in named and reasons[view.name]:
+            raise UserError(reasons[view.name], _asked_by(view), "leave it out, or look at another run")
     left_out = {view.name: reasons[view.name] for view in chosen if reasons[view.name]}
     return [view for view in chosen if not reasons[view.name]], left_out
+
+
+def _is_for_texts(view: View, subject: Subject) -> bool:
+    """Return whether a view is shown unasked because a language model is shown texts."""
+    return view.name == "surprise" and subject.is_language_model
+
+
+def _asked_by(view: View) -> str:
+    return "--what-if" if view.name == "what-if" else f"view {view.name}"
+
+
+def _others(subject: Subject, chosen: Sequence[View]) -> list[View]:
+    """Return the views that are tried in turn, until one has something to show, where those that are usual have not."""
+    return [view for view in find(INSTEAD) if view not in chosen and not view.why_not(subject)]
+
+
+def _is_something(lines: Sequence[dict[str, Any]], summary: dict[str, Any]) -> bool:
+    return bool(summary) or any(line["views"] for line in lines)
 
 
 def _run(subject: Subject) -> dict[str, Any]:
@@ -210,7 +235,8 @@ def _run(subject: Subject) -> dict[str, Any]:
         "name": "a model" if subject.path is None else subject.path.resolve().name,
         "about": architecture(spec),
         "task": spec.task,
-        "search": subject.plan.name,
+        "search": subject.plan.name if subject.searches else "",
+        "language_model": subject.is_language_model,
         "parameters": subject.predictor.model.parameter_count,
     }
 
@@ -226,7 +252,11 @@ def _notes(subject: Subject, folder: RunFolder | None, inputs: int, rows: int) -
     if rows > MOST_ROWS:
         notes.append(f"Only the first {MOST_ROWS:,} of {rows:,} rows of the table are looked at.")
     if rows > MOST_INPUTS:
-        notes.append(f"The summary is over {min(rows, MOST_ROWS):,} rows; the worst {MOST_INPUTS} are shown in full.")
+        whole = f"{min(rows, MOST_ROWS):,} rows"
+        notes.append(
+            f"The errors are those of {whole}; the worst {MOST_INPUTS} are shown in full. Other summaries say "
+            "over how many lines they are."
+        )
     return notes
 
 

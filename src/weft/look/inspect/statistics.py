@@ -11,6 +11,7 @@ import numpy as np
 from weft.look.inspect.plots import Array
 
 RESAMPLES = 1_000
+LEAST_LINES = 5  # from which on a bootstrap over lines says anything
 
 
 def kendall(first: Array, second: Array) -> float:

@@ -22,7 +22,7 @@ from weft.core.trace import Edit, trace
 from weft.look.inspect.encodings import handed_over, has_bottleneck
 from weft.look.inspect.limits import MOST_MEASURED
 from weft.look.inspect.plots import Cell, Plots, Table
-from weft.look.inspect.statistics import ratio_interval
+from weft.look.inspect.statistics import LEAST_LINES, ratio_interval
 from weft.look.inspect.subject import Subject
 from weft.look.inspect.views import DoesNotApply, Material, View
 from weft.nn.assemble import AnyModel
@@ -30,7 +30,7 @@ from weft.nn.decoders.recurrent import RecurrentDecoder
 from weft.nn.model import Seq2Seq, Writer
 
 DECODED = 50  # lines that are decoded again
-LEAST_LINES = 2
+LEAST = 2  # lines: a state is swapped with that of another
 CHILDREN = {  # parts of a model by the name of the attribute
     "source_reader": "input embeddings",
     "encoder": "encoder weights",
@@ -194,8 +194,8 @@ class Measured:
 
 def of_all(material: Material) -> Plots:
     subject, pairs = material.subject, list(material.pairs)[:MOST_MEASURED]
-    if len(pairs) < LEAST_LINES or not all(pair.target for pair in pairs):
-        raise DoesNotApply(f"this view needs at least {LEAST_LINES} lines", "give several inputs, or --table FILE")
+    if len(pairs) < LEAST or not all(pair.target for pair in pairs):
+        raise DoesNotApply(f"this view needs at least {LEAST} lines", "give several inputs, or --table FILE")
     measured = Measured(subject, pairs)
     every = [(treatment, measured.effect(treatment)) for treatment in treatments(subject, pairs[0])]
     return {"effects": _effects(measured, every), "fixed": _fixed(subject, pairs)}
@@ -211,16 +211,17 @@ def _effects(measured: Measured, every: Sequence[tuple[Treatment, Effect]]) -> T
     columns = ["part", "change", "increase in loss", "from", "to"]
     columns += ["outputs changed (%)", "right (points)", "from", "to"] if measured.decodes else []
     loss = sum(measured.losses) / max(1.0, sum(measured.symbols))
-    note = f"Nats per symbol over {len(measured.pairs)} lines, with 95 % intervals; unchanged, the loss is {loss:.3f}."
+    note = f"Nats per symbol over {len(measured.pairs)} lines; unchanged, the loss is {loss:.3f}."
     if measured.decodes:
         note += f" The first {len(measured.outputs)} lines were decoded again, greedily."
     warn = [index for index, row in enumerate(rows) if isinstance(row[3], float) and row[3] > 0]
+    title = "Effect of resetting or replacing one part"
+    if len(measured.pairs) < LEAST_LINES:
+        kept = [index for index, name in enumerate(columns) if name not in ("from", "to")]
+        few = f"{note} These are too few lines for intervals (at least {LEAST_LINES})."
+        return Table(title, [columns[i] for i in kept], [[row[i] for i in kept] for row in rows], few)
     return Table(
-        "Effect of resetting or replacing one part",
-        columns,
-        rows,
-        note + " Marks show parts whose interval is above 0.",
-        warn,
+        title, columns, rows, note + " Intervals are of 95 %. Marks show parts whose interval is above 0.", warn
     )
 
 

@@ -20,14 +20,14 @@ from torch import Tensor
 from weft.core.batching import batch_of
 from weft.core.errors import UserError
 from weft.core.kinds import Batch, Column, Encoder
-from weft.core.pair import Pair
+from weft.core.pair import UNKNOWN, Pair
 from weft.core.trace import trace
 from weft.data.sides.label import Label
 from weft.data.sides.side import Encoded, Side
 from weft.data.sides.table import shown
 from weft.data.text.tokens import Tokeniser
 from weft.learn.model import model_of
-from weft.look.inspect.limits import MOST_SYMBOLS
+from weft.look.inspect.pieces import among_writable, check_length, in_pieces
 from weft.nn.assemble import AnyModel
 from weft.nn.context import AttendedContext
 from weft.nn.model import LanguageModel, Seq2Seq, Writer
@@ -36,6 +36,7 @@ from weft.predict.predictor import Predictor
 from weft.search.decode import SearchPlan
 
 UNTRAINED_SEED = 1
+MOST_NAMED = 20  # labels in a message
 
 
 class Subject:
@@ -93,12 +94,43 @@ class Subject:
         return isinstance(self.sides.target, Tokeniser)
 
     @property
+    def searches(self) -> bool:
+        """Whether outputs are found by a search: labels and numbers are predicted at once, and texts are only read."""
+        return self.writes_text and not self.is_language_model
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether outputs have a log-probability: numbers and notes have densities, or only a mean."""
+        return self.sides.target_kind not in ("numbers", "notes")
+
+    @property
     def reads_text(self) -> bool:
         return isinstance(self.sides.source, Tokeniser)
+
+    def cut(self, text: str) -> Sequence[str]:
+        """Return the symbols in which an output is compared: words, or else characters."""
+        return text.split() if self.reads_words() else list(text)
+
+    def reads_words(self, part: str = "decode") -> bool:
+        """Return whether the symbols of the encoder's or the decoder's texts are words, with spaces between them."""
+        side, spec = (
+            (self.sides.source, self.spec.source) if part == "encode" else (self.sides.target, self.spec.target)
+        )
+        return isinstance(side, Tokeniser) and spec.tokens == "words"
+
+    def cannot_write(self, text: str) -> list[str]:
+        """Return the symbols of a text that are not in the vocabulary of the outputs."""
+        side = self.sides.target
+        if isinstance(side, Label):
+            return [] if side.knows(text) else [text]
+        if not isinstance(side, Tokeniser):
+            return []
+        return [symbol for symbol in dict.fromkeys(self.cut(text)) if UNKNOWN in side.encode(symbol)]
 
     def lines(self, pairs: Sequence[Pair], force: str | None = None) -> list[Line]:
         """Return the lines of these inputs, with the outputs of the model or the one that is given."""
         self._check(pairs)
+        self._check_force(force)
         if self.is_language_model:
             if force is not None:
                 what = "a language model has no input apart from its text, so no other output can be given"
@@ -120,8 +152,17 @@ class Subject:
         for number, pair in enumerate(pairs, 1):
             if not pair.source.strip():
                 raise UserError("this input is empty", f"input {number}", "give a text to look at")
-        for row in self.sides.inputs(pairs).source:
-            check_length("input", len(row))
+        for number, row in enumerate(self.sides.inputs(pairs).source, 1):
+            check_length("input", len(row), f"input {number}")
+
+    def _check_force(self, force: str | None) -> None:
+        """Refuse an output that is empty, or a label that there is not."""
+        if force is not None and not force.strip():
+            raise UserError("the output that is given is empty", "--force", "give the output to look at")
+        side = self.sides.target
+        if force is not None and isinstance(side, Label) and not side.knows(force):
+            todo = f"choose from {', '.join(side.names_of_labels[:MOST_NAMED])}"
+            raise UserError(f"the model has no label {force!r}", "--force", todo)
 
     def as_read(self, table: Sequence[Pair]) -> Sequence[Pair]:
         """Return rows with an input: a language model is shown its own text, in pieces that are not too long."""
@@ -129,11 +170,7 @@ class Subject:
             return table
         if not self.writes_text:
             return [replace(pair, source=pair.target) for pair in table]
-        pieces = [
-            (pair, pair.target[i : i + MOST_SYMBOLS])
-            for pair in table
-            for i in range(0, len(pair.target), MOST_SYMBOLS)
-        ]
+        pieces = [(pair, piece) for pair in table for piece in in_pieces(pair.target)]
         return [replace(pair, source=piece, target=piece) for pair, piece in pieces if piece.strip()]
 
     def consecutive(self, pairs: Sequence[Pair]) -> list[Line]:
@@ -149,10 +186,17 @@ class Subject:
         """Return a given output with the scores that the model gives to it."""
         forced = replace(pair, target=text)
         if not self.has_decoder:
-            log_prob = self.predictor.log_probs([forced])[0]
+            labels = isinstance(self.sides.target, Label)
+            log_prob = self._of_labels(forced) if labels else self.predictor.log_probs([forced])[0]
             return Output(text, log_prob, log_prob, (), ())
         (scores,) = self.predictor.step_scores([forced])
         return self._scored(text, scores)
+
+    def _of_labels(self, pair: Pair) -> float:
+        """Return log p of labels among all labels, as predictions have it: the loss also counts the special symbols."""
+        batch = self.batch([pair])
+        with torch.no_grad():
+            return float(among_writable(self.model(batch), batch.wanted).sum())
 
     def _scored(self, text: str, scores: tuple[float, ...]) -> Output:
         log_prob = sum(scores)
@@ -250,17 +294,6 @@ class Line:
         content |= {"context": shown(self.pair.context)} if self.pair.context else {}
         content |= {"forced": True} if self.forced else {}
         content |= {"right": self.pair.target, "is_right": self.is_right} if self.has_right else {}
-        content |= {"score": self.output.score, "log_prob": self.output.log_prob}
+        if self.subject.has_probabilities:
+            content |= {"score": self.output.score, "log_prob": self.output.log_prob}
         return {**content, "source_tokens": self.source_tokens, "target_tokens": self.target_tokens}
-
-
-def check_length(name: str, symbols: int) -> None:
-    """Refuse a line that is too long to be looked at in bounded time and memory."""
-    if symbols > MOST_SYMBOLS:
-        what = f"this {name} has {symbols:,} symbols; weft inspect takes at most {MOST_SYMBOLS:,}"
-        raise UserError(what, f"the {name}", "give a part of it")
-
-
-def named(tokens: Sequence[str], count: int, what: str = "frame") -> list[str]:
-    """Return names for `count` positions: the tokens, or numbers where a reader makes fewer vectors than positions."""
-    return list(tokens) if len(tokens) == count else [f"{what} {number}" for number in range(1, count + 1)]

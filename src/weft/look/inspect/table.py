@@ -17,6 +17,7 @@ from weft.look.inspect import (
     heads,
     neighbours,
     storage,
+    surprise,
     what_if,
 )
 from weft.look.inspect.views import View
@@ -27,6 +28,7 @@ VIEWS: dict[str, View] = {
         attention.VIEW,
         beam.VIEW,
         what_if.VIEW,
+        surprise.VIEW,
         errors.VIEW,
         faithful.VIEW,
         heads.VIEW,

@@ -7,7 +7,7 @@ Each rule reads the text of a line, character by character; whoever wants anothe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -138,7 +138,16 @@ def tracked_in(reading: Reading, running: bool) -> list[Tracked]:
     for name, rule in RULES.items():
         values = np.concatenate([[0.0], *(rule.of_text(text) for text in texts)])
         every.append(Tracked(name, values[np.minimum(at, len(values) - 1)] * begun, rule.binary))
-    return [each for each in every if each.values.size and np.ptp(each.values) > 0]
+    return _different([each for each in every if each.values.size and np.ptp(each.values) > 0])
+
+
+def _different(every: Sequence[Tracked]) -> list[Tracked]:
+    """Return each thing once: in lines of single words, the place in the word is the place in the line."""
+    kept: list[Tracked] = []
+    for each in every:
+        if not any(np.array_equal(each.values, other.values) for other in kept):
+            kept.append(each)
+    return kept
 
 
 def _places(reading: Reading) -> Array:

@@ -66,9 +66,6 @@ class Reading:
     def unit(self, name: str) -> Array:
         """Return what one unit does (N,)."""
         layer, number = split_unit(name)
-        if layer not in self.states or not 1 <= number <= self.states[layer].shape[1]:
-            known = ", ".join(f"{each}.1 to {each}.{values.shape[1]}" for each, values in self.states.items())
-            raise UserError(f"there is no unit {name!r}", "--unit", f"choose from {known}")
         return self.states[layer][:, number - 1]
 
 
@@ -104,6 +101,19 @@ def parts_of(subject: Subject) -> list[str]:
     spec = subject.spec
     parts = [] if subject.is_language_model or spec.encoder.kind == "none" else ["encode"]
     return [*parts, "decode"] if subject.has_decoder else parts
+
+
+def check_units(subject: Subject, pairs: Sequence[Pair], names: Sequence[str]) -> None:
+    """Refuse a unit that no part of the model has, and say which there are."""
+    if not names:
+        return
+    states = [read(subject, subject.model, pairs[:1], part).states for part in parts_of(subject)]
+    widths = {layer: values.shape[1] for each in states for layer, values in each.items()}
+    for name in names:
+        layer, number = split_unit(name)
+        if not 1 <= number <= widths.get(layer, 0):
+            known = ", ".join(f"{each}.1 to {each}.{width}" for each, width in widths.items())
+            raise UserError(f"there is no unit {name!r}", "--unit", f"choose from {known}")
 
 
 @dataclass(frozen=True)

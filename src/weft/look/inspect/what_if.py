@@ -46,7 +46,8 @@ def of_line(line: Line, options: Options) -> Plots:
     ]
     columns = ["change", "output", "", "score", "log p of the output above"]
     note = "The first row changes nothing: it is what `weft predict` writes. `--what-if` makes changes of your own."
-    warn = [index for index, each in enumerate(outcomes) if each.text != base.text]
+    changed = [index for index, each in enumerate(outcomes) if each.text != base.text]
+    warn = changed if len(changed) < len(outcomes) - 1 or options.edits else []
     return {"outcomes": Table("Change and decode again", columns, rows, note, warn)}
 
 
@@ -69,12 +70,17 @@ def outcome(line: Line, change: Change) -> Outcome:
         assert isinstance(sides.source, Tokeniser)
         removed = line.source_tokens[change.position] if change.position < len(source) else ""
         source = replaced([int(i) for i in source], change, sides.source.encode)
-        name = f"{change.text} ({removed} → {change.value or 'nothing'})"
+        name = f"{change.text} ({seen_symbol(removed)} → {seen_symbol(change.value) if change.value else 'nothing'})"
     if change.kind == "output":
         plan = _with_symbol(line, change)
     layers = {key: maps.weights.shape[0] for key, maps in maps_of(line).items()}
     _check(line, change, layers)
     return _decoded(line, name, source, plan, model_edits(change, layers, len(line.attended_tokens)))
+
+
+def seen_symbol(symbol: str) -> str:
+    """Return a symbol whose white space can be seen."""
+    return symbol.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
 
 
 def _with_symbol(line: Line, change: Change) -> SearchPlan:

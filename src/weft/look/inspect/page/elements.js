@@ -25,7 +25,9 @@ function number(value, digits = 3) {
   if (Number.isInteger(value)) return value.toLocaleString("en");
   const size = Math.abs(value);
   if (size !== 0 && (size < 0.001 || size >= 1e6)) return value.toExponential(2);
-  return value.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : digits);
+  let places = size >= 100 ? 1 : size >= 10 ? 2 : digits;
+  while (digits === 3 && places < 5 && size < 10 && Number.isInteger(Number(value.toFixed(places)))) places += 1; // 0.99998 is not 1
+  return value.toFixed(places);
 }
 
 // Symbols that cannot be seen get a shape; an accent by itself gets something to stand on.
@@ -59,6 +61,14 @@ function heading(plot) {
 
 function remark(plot) {
   return plot.note ? element("p", { class: "quiet" }, ...prose(plot.note)) : null;
+}
+
+// A box that scrolls sideways where its content is wide, and says so.
+function scrolled(title, ...content) {
+  const box = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, ...content);
+  const hint = element("p", { class: "hint", hidden: "" }, "scroll sideways for more →");
+  new ResizeObserver(() => { hint.hidden = box.scrollWidth <= box.clientWidth + 1; }).observe(box);
+  return element("div", {}, hint, box);
 }
 
 const renderers = {};

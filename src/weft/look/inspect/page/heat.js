@@ -1,45 +1,52 @@
 // Heat maps: one panel at a time, links between symbols on hover or focus, arrow keys to walk through the squares.
 
 const CURVES = 6; // features of a source that are drawn as curves
+const FAINT = 0.5; // weights of a map that are all below are scaled to the largest, so that they can be seen
 
 renderers.heat = (plot) => {
   const box = element("div", { class: "heat" });
   const readout = element("p", { class: "readout", "aria-live": "polite" }, "");
-  const drawing = element("div", { class: "scroll" });
+  const drawing = element("div");
   let panel = plot.panels[0];
 
   const picture = plot.picture ? pictureOf(plot, () => panel) : null;
+  const scale = element("span", { class: "scale" });
   const strips = symbolStrips(plot, () => panel, readout, (row) => picture?.show(row));
   const show = () => {
-    drawing.replaceChildren(heatMap(plot, panel, readout, (row) => picture?.show(row)));
+    drawing.replaceChildren(scrolled(`${plot.title}, map`, heatMap(plot, panel, readout, (row) => { strips.clear(); picture?.show(row); })));
+    scale.replaceChildren(...scaleOf(plot, panel));
     strips.clear();
     picture?.show(-1);
   };
-  box.append(heading(plot), controls(plot, (chosen) => { panel = chosen; show(); }), ...strips.nodes, ...(picture ? [picture.node] : []), drawing, readout);
+  box.append(heading(plot), controls(plot, scale, (chosen) => { panel = chosen; show(); }), ...strips.nodes, ...(picture ? [picture.node] : []), drawing, readout);
   const note = remark(plot);
   if (note) box.append(note);
   show();
   return box;
 };
 
-function controls(plot, choose) {
+function controls(plot, scale, choose) {
   const row = element("div", { class: "controls" });
   if (plot.panels.length > 1) {
     const options = plot.panels.map((each, index) => element("option", { value: index }, each.name));
     const list = element("select", { on: { change: (event) => choose(plot.panels[Number(event.target.value)]) } }, ...options);
     row.append(element("label", {}, "map", list));
   }
-  const least = plot.scale === "signed" ? "−" : "0";
-  const most = plot.scale === "share" ? "1" : "largest";
-  row.append(element("span", { class: "scale" }, least, element("i", { class: plot.scale === "signed" ? "signed" : "share" }), most));
+  row.append(scale);
   return row;
 }
 
+// From which number to which the colours go: up to 1, or up to the largest number of a map where all are small.
+function scaleOf(plot, panel) {
+  const most = strength(plot, panel), signed = plot.scale === "signed";
+  const far = number(most) + (plot.scale === "share" && most < 1 ? ", the largest here" : "");
+  return [signed ? `−${number(most)}` : "0", element("i", { class: signed ? "signed" : "share" }), far];
+}
+
 function strength(plot, panel) {
-  if (plot.scale === "share") return 1;
   let most = 0;
   for (const row of panel.values) for (const value of row) most = Math.max(most, Math.abs(value ?? 0));
-  return most || 1;
+  return plot.scale === "share" && most > FAINT ? 1 : most || 1;
 }
 
 // The two sequences as buttons: a symbol shows what it takes from, or gives to, the others.
@@ -48,7 +55,7 @@ function symbolStrips(plot, panel, readout, chosen) {
   const make = (names, name, act) => {
     const buttons = names.map((symbol, index) => element("button", {
       type: "button", tabindex: index === 0 ? 0 : -1, "data-index": index, title: `${name} ${index + 1}`,
-      on: { mouseenter: () => act(index), focus: () => act(index), click: () => act(index) },
+      on: { mouseenter: () => act(index), focus: () => act(index), click: () => act(index), mouseleave: () => leave(), blur: () => leave() },
     }, element("span", {}, visible(symbol))));
     const strip = element("div", { class: "symbols", role: "toolbar", "aria-label": name, on: { keydown: walk } },
       element("span", { class: "name" }, name), ...buttons);
@@ -75,6 +82,7 @@ function symbolStrips(plot, panel, readout, chosen) {
     say(plot.column_name, plot.columns[index], plot.rows, values);
   });
   const clear = () => { for (const each of [rows, columns]) { press(each, -1); weigh(each.buttons, null); } readout.textContent = ""; };
+  const leave = () => { clear(); chosen(-1); };
   return { nodes: [rows.strip, columns.strip], clear };
 }
 
@@ -93,7 +101,7 @@ function heatMap(plot, panel, readout, chosen) {
   const rows = plot.rows.map((name) => shortened(visible(name))), columns = plot.columns.map((name) => shortened(visible(name)));
   const cell = plot.rows.length > 60 || plot.columns.length > 60 ? 12 : 24, size = cell > 16 ? 14 : 9;
   const widest = Math.max(0, ...columns.map((name) => widthOf(name, size)));
-  const upright = columns.map((name) => widthOf(name, size) > cell - 2);
+  const upright = columns.map((name) => [...name].length > 2 || widthOf(name, size) > cell - 2); // single letters stand
   const left = Math.max(20, ...rows.map((name) => widthOf(name, size))) + 8;
   const track = plot.track ? 48 : 0;
   const top = (upright.includes(true) ? widest : size) + 10 + track;
@@ -129,6 +137,14 @@ function heatMap(plot, panel, readout, chosen) {
     event.preventDefault();
   });
   svg.addEventListener("focus", () => point(...at));
+  const leave = () => {
+    cursor.setAttribute("visibility", "hidden");
+    for (const name of [...rowNames, ...columnNames]) name.classList.remove("lit");
+    readout.textContent = "";
+    chosen(-1);
+  };
+  svg.addEventListener("pointerleave", () => { if (document.activeElement !== svg) leave(); });
+  svg.addEventListener("blur", leave);
   return svg;
 }
 

@@ -19,7 +19,7 @@ function showHead() {
   const run = report.run;
   slots.head.append(
     element("h1", {}, `What ${run.name} did`),
-    element("p", {}, `${run.about} It has ${number(run.parameters)} parameters and searches by ${run.search}.`),
+    element("p", {}, `${run.about} It has ${number(run.parameters)} parameters${run.search ? ` and searches by ${run.search}` : ""}.`),
     ...(report.notes || []).map((note) => element("p", { class: "note" }, note)),
     element("div", { class: "controls" }, theme()),
   );
@@ -28,7 +28,7 @@ function showHead() {
 function showChooser() {
   if (report.lines.length < 2) return;
   const options = report.lines.map((line, index) => element("option", { value: index },
-    `${index + 1}. ${"is_right" in line ? (line.is_right ? "✓ " : "✗ ") : ""}${shortened(line.input, 40)} → ${shortened(line.output, 40)}`));
+    `${index + 1}. ${"is_right" in line ? (line.is_right ? "✓ " : "✗ ") : ""}${shortened(line.input, 40)}${report.run.language_model ? "" : ` → ${shortened(line.output, 40)}`}`));
   const list = element("select", { "aria-label": "line", on: { change: (event) => showLine(Number(event.target.value)) } }, ...options);
   const move = (by) => { list.value = String(Math.max(0, Math.min(report.lines.length - 1, current + by))); showLine(Number(list.value)); };
   slots.lines.list = list;
@@ -44,7 +44,7 @@ function viewSection(name, plots, id) {
 }
 
 function lineHead(line) {
-  const items = [["input", line.input], ["output", line.output]];
+  const items = report.run.language_model ? [["text", shortened(line.input, 240)]] : [["input", line.input], ["output", line.output]];
   if ("tag" in line) items.push(["tag", line.tag]);
   if ("features" in line) items.push(["features", line.features.join(" ")]);
   if ("context" in line) items.push(["context", line.context]);
@@ -52,7 +52,7 @@ function lineHead(line) {
   const verdict = "is_right" in line ? (line.is_right ? " ✓ right" : " ✗ wrong") : line.forced ? " (given, not written by the model)" : "";
   return element("header", {}, element("h2", {}, `Line ${current + 1}${verdict}`),
     element("dl", { class: "facts" }, ...items.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, element("span", { class: "text" }, value))]),
-      element("dt", {}, "log-probability"), element("dd", {}, number(line.log_prob))),
+      "log_prob" in line ? [element("dt", {}, "log-probability"), element("dd", {}, number(line.log_prob))] : []),
     line.unseen ? element("p", { class: "warn" }, `Characters that training never had: ${line.unseen.join(" ")}. What the model does with them is a guess.`) : null);
 }
 
@@ -70,8 +70,13 @@ function showLine(index) {
   if (!line) return;
   const section = element("section", { class: "line", id: "line" }, lineHead(line));
   for (const [name, plots] of Object.entries(line.views)) section.append(viewSection(name, plots, `line-${name}`));
-  slots.main.insertBefore(section, document.getElementById("left-out"));
+  slots.main.insertBefore(section, summaryFirst() ? document.getElementById("left-out") : slots.main.querySelector("section.view"));
   showContents();
+}
+
+// Of a table, what all lines have in common comes first; of inputs, the line that is looked at.
+function summaryFirst() {
+  return "errors" in report.summary;
 }
 
 function showContents() {

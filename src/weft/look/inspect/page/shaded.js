@@ -8,16 +8,17 @@ renderers.shaded = (plot) => {
     text.replaceChildren(...plot.tokens.map((token, index) => {
       const value = panel.values[index] ?? 0;
       const style = `--weight:${Math.min(1, Math.abs(value) / most).toFixed(3)};--shade:var(--${value < 0 ? "minus" : "plus"})`;
-      const shown = token.length === 1 && token !== "\n" ? token : token === "\n" ? "⏎\n" : token + "\u200b";
-      return element("span", { style, "data-index": index, on: { mouseenter: () => { readout.textContent = `${visible(token)}: ${number(panel.values[index])}`; } } }, shown);
-    }));
+      const shown = token === "<end>" ? "<end>\n" : token.length === 1 && token !== "\n" ? token : token === "\n" ? "⏎\n" : token + "\u200b";
+      const span = element("span", { style, "data-index": index, on: { mouseenter: () => { readout.textContent = `${visible(token)}: ${number(panel.values[index])}`; } } }, shown);
+      return plot.spaced ? [span, " "] : [span];
+    }).flat());
   };
   const row = element("div", { class: "controls" });
   if (plot.panels.length > 1) {
     const options = plot.panels.map((each, index) => element("option", { value: index }, each.name));
     row.append(element("label", {}, "unit", element("select", { on: { change: (event) => show(plot.panels[Number(event.target.value)]) } }, ...options)));
   }
-  row.append(element("span", { class: "scale" }, plot.scale === "share" ? "0" : "−", element("i", { class: plot.scale === "share" ? "share" : "signed" }), plot.scale === "share" ? "1" : "+"));
+  row.append(element("span", { class: "scale" }, plot.scale === "signed" ? "−" : "0", element("i", { class: plot.scale === "signed" ? "signed" : "share" }), { share: "1", size: "largest", signed: "+" }[plot.scale]));
   show(plot.panels[0]);
   return element("div", {}, heading(plot), row, text, readout, remark(plot));
 };

@@ -7,11 +7,11 @@ renderers.table = (plot) => {
   const body = element("tbody");
   const shown = (cell, c) => {
     if (plot.opens && c === 0) return element("button", { type: "button", class: "open", on: { click: () => openLine(cell - 1) } }, String(cell));
-    return typeof cell === "number" || cell === null ? number(cell) : cell;
+    return typeof cell === "number" || cell === null ? number(cell) : marked(cell);
   };
   const fill = (rows) => body.replaceChildren(...rows.map(([row, index]) => element("tr",
     (plot.warn || []).includes(index) ? { class: "warned" } : {},
-    ...row.map((cell, c) => element("td", { class: numeric[c] ? "number" : LONG_WORD.test(cell) ? "long" : null }, shown(cell, c))))));
+    ...row.map((cell, c) => element("td", { class: numeric[c] ? "number" : classOf(cell) }, shown(cell, c))))));
   const rows = plot.rows.map((row, index) => [row, index]);
   const heads = plot.columns.map((name, c) => {
     const head = element("th", { scope: "col", class: numeric[c] ? "number" : null });
@@ -27,5 +27,18 @@ renderers.table = (plot) => {
   };
   fill(rows);
   const table = element("table", { "aria-label": plot.title }, element("thead", {}, element("tr", {}, ...heads)), body);
-  return element("div", {}, heading(plot), element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": plot.title }, table), remark(plot));
+  return element("div", {}, heading(plot), scrolled(plot.title, table), remark(plot));
 };
+
+// Words stay whole: a short text is one line, a longer one has room for some words on each.
+function classOf(cell) {
+  if (LONG_WORD.test(cell)) return "long";
+  const length = [...String(cell ?? "")].length;
+  return length > 28 ? "words" : "short";
+}
+
+// White space that is a symbol can be seen: alone, or at the ends of a text.
+function marked(text) {
+  if (text.length && !text.trim()) return [...text].map(visible).join("");
+  return text.replace(/^ | $/g, "␣").replace(/\n/g, "⏎");
+}
