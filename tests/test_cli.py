@@ -249,7 +249,7 @@ def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
     (["--source", "0"], ["0 is not the number of a column", "data.source"]),
     (["--features", "2", "--steps", "2"], ["target and features would both be column 2", "pairs.tsv:1", "--features"]),
     (["--init", "nowhere", "--steps", "2"], ["there is no such run folder", "nowhere"]),
-    (["--set", "data.repeat_power=2"], ["data.repeat_power", "less than or equal to 1", "(from flag)"]),
+    (["--set", "data.repeat_power=2"], ["data.repeat_power", "at most 1", "(from flag)"]),
     (["--set", "data.longest=3", "--steps", "2"], ["characters, but the limit is 3", "pairs.tsv:1"]),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else value)  # fmt: skip
 def test_wrong_settings_are_refused_before_a_folder_is_made(
@@ -272,7 +272,7 @@ def test_a_wrong_settings_file_is_refused_as_its_own(weft: Weft, pairs: Path) ->
 
 
 def test_a_train_branch_that_is_no_branch_is_refused(weft: Weft, pairs: Path) -> None:
-    refused(weft("train", pairs, "--out", "run", "--set", "train=5"), "train: ", "but it is 5", "(from flag)")
+    refused(weft("train", pairs, "--out", "run", "--set", "train=5"), "train must be ", "but it is 5", "(from flag)")
     assert not Path("run").exists()
 
 

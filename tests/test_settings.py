@@ -127,7 +127,7 @@ def test_a_name_like_no_other_shows_what_is_known() -> None:
     ("train.rate=0", "greater than 0"),
     ("train.rate=11", "less than 10"),
     ("train.rate=fast", "a number"),
-    ("train.rate=.nan", "finite number"),
+    ("train.rate=.nan", "a finite number"),
     ("train.dropout=1", "less than 1"),
     ("train.dropout=-0.1", "at least 0"),
     ("train.batch_tokens=8", "at least 16"),
