@@ -224,7 +224,7 @@ def _completeness(measured: Attribution) -> Facts:
 
 VIEW = View(
     "faithful",
-    "Can the attention be trusted?",
+    "What the output depends on",
     "What the output really depends on: leaving a symbol out, gradient × input and integrated gradients, and their "
     "rank correlation (Kendall's τ) with the attention, beside a model with random weights and permuted attention.",
     why_not,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png", "pdf")
 WIDTH = 8.0  # inches
 MOST_PANELS, MOST_ROWS, MOST_TOKENS, PER_LINE = 6, 25, 600, 90
-FAINT = 0.5  # as on the page: weights that are all below are scaled to the largest
+FAINT = 0.7  # as on the page: weights that are all below are scaled to the largest
 STEPS = 8  # of a search, side by side
 ROW = 0.17  # inches for each of its branches
 Plot = Mapping[str, Any]

@@ -1,7 +1,7 @@
 // Heat maps: one panel at a time, links between symbols on hover or focus, arrow keys to walk through the squares.
 
 const CURVES = 6; // features of a source that are drawn as curves
-const FAINT = 0.5; // weights of a map that are all below are scaled to the largest, so that they can be seen
+const FAINT = 0.7; // weights of a map that are all below are scaled to the largest, so that they can be seen
 
 renderers.heat = (plot) => {
   const box = element("div", { class: "heat" });
@@ -101,7 +101,7 @@ function heatMap(plot, panel, readout, chosen) {
   const rows = plot.rows.map((name) => shortened(visible(name))), columns = plot.columns.map((name) => shortened(visible(name)));
   const cell = plot.rows.length > 60 || plot.columns.length > 60 ? 12 : 24, size = cell > 16 ? 14 : 9;
   const widest = Math.max(0, ...columns.map((name) => widthOf(name, size)));
-  const upright = columns.map((name) => [...name].length > 2 || widthOf(name, size) > cell - 2); // single letters stand
+  const upright = columns.map((name) => widthOf(name, size) > cell - 9); // two that stand must not touch
   const left = Math.max(20, ...rows.map((name) => widthOf(name, size))) + 8;
   const track = plot.track ? 48 : 0;
   const top = (upright.includes(true) ? widest : size) + 10 + track;
