@@ -205,7 +205,7 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     ),
     "own with token dropout": (layer(feeding={"kind": "own", "token_dropout": 0.1}), "feeding.token_dropout hides"),
     "shared but cut otherwise": (layer(embed__shared=True, source__tokens="bytes"), "embed.shared=true needs"),
-    "a label as a source": (layer(source__kind="label"), "only a target can be a label"),
+    "a label as a source": (layer(source__kind="label"), "a source cannot be of this kind"),
     "a label written by a decoder": (layer(target__kind="label"), "labels are predicted without a decoder"),
     "a label head alone": (layer(head__kind="label"), "labels are predicted without a decoder"),
     "a task of labels with a decoder": ({"task": "classify", "decoder": {"kind": "recurrent"}}, "without a decoder"),

@@ -119,8 +119,6 @@ def check_corrupt_settings(spec: Spec) -> None:
 
 
 def check_labels(spec: Spec) -> None:
-    if spec.source.kind == "label":
-        raise ValueError("source.kind=label: only a target can be a label; set source.kind=text")
     labels = [spec.task in LABELS, spec.target.kind == "label", spec.head.kind == "label"]
     if any(labels) and not (all(labels) and spec.decoder.kind == "none"):
         given = {"target.kind": spec.target.kind, "head.kind": spec.head.kind}
