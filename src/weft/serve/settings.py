@@ -65,7 +65,7 @@ class Serve(Part):
     batch: Batch = Batch()
     """How inputs of different requests are computed together."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
-    """The engine that searches: auto uses CTranslate2 where a run has been exported to it."""
+    """The engine that searches: auto uses CTranslate2 where a run has been exported to it in float32."""
     languages: Annotated[dict[str, str], Field(default_factory=dict)]
     """The languages of a run for LibreTranslate clients: languages.NAME=en-de; for a run with tags, en-de,en-fr."""
     hosts: tuple[str, ...] = ()
