@@ -147,3 +147,36 @@ def test_texts_are_cut_between_words() -> None:
     assert "".join(pieces) == STORY
     assert all(len(piece) <= 100 and piece[-1].isspace() for piece in pieces)
     assert in_pieces("x" * 250, 100) == ["x" * 100, "x" * 100, "x" * 50]
+
+
+# --- what is drawn
+
+
+def test_a_figure_has_no_tables_beside_its_curves_and_one_kind_of_map() -> None:
+    from weft.look.inspect.pictures import figures
+
+    kinds = ["heat", "heat", "table", "curves", "facts"]
+    assert [plot["plot"] for plot in figures([{"plot": kind} for kind in kinds])] == ["heat", "curves"]
+    assert [plot["plot"] for plot in figures([{"plot": "table"}, {"plot": "facts"}])] == ["table", "facts"]
+
+
+def test_what_is_the_same_is_tracked_once() -> None:
+    from weft.look.inspect.tracked import Tracked, _different
+
+    line, word = (Tracked(name, np.arange(4.0)) for name in ("place in the line", "place in the word"))
+    every = [line, word, Tracked("other", np.ones(4))]
+    assert [each.name for each in _different(every)] == ["place in the line", "other"]
+
+
+def test_the_search_says_how_many_of_its_hypotheses_are_listed(tiny_run: Run) -> None:
+    plots = shown(tiny_run, "abcdef", views="beam")["lines"][0]["views"]["beam"]
+    ended = sum(node["fate"] == "ended" for node in plots["tree"]["nodes"])
+    listed = len(plots["finished"]["rows"])
+    assert (f"The best {listed} of {ended} that ended" in plots["finished"]["note"]) is (ended > listed)
+
+
+def test_numbers_have_no_log_probability(monkeypatch: pytest.MonkeyPatch, tiny_run: Run) -> None:
+    monkeypatch.setattr(Subject, "has_probabilities", False)
+    (line,) = shown(tiny_run, "abcd")["lines"]
+    assert "log_prob" not in line
+    assert "score" not in line

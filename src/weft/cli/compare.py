@@ -44,7 +44,9 @@ def compare(
     seeds: Annotated[int, typer.Option(help="The number of runs per combination, with seeds 1, 2, …", metavar="N")] = 3,
     valid: Annotated[
         str | None,
-        typer.Option(help="Pairs to compare the runs on.", show_default="5 % of the pairs, but at least 10", metavar="FILE"),
+        typer.Option(
+            help="Pairs to compare the runs on.", show_default="5 % of the pairs, but at least 10", metavar="FILE"
+        ),
     ] = None,
     out: Annotated[
         Path | None,

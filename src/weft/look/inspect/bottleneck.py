@@ -156,7 +156,7 @@ def _table(asked: Sequence[Question], trained: Array, fresh: Array, split: Split
     )
     below = [index for index, row in enumerate(rows) if _number(row[2]) < _number(row[5])]
     if below:
-        note += " Marked: the probe is right less often than the most frequent answer, so it has read nothing."
+        note += " Marked: the probe is right less often than the most frequent answer, which needs no state."
     return Table("Probes", columns, rows, note, below)
 
 
