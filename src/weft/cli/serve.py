@@ -28,7 +28,7 @@ def serve(
     engine: Annotated[
         str | None,
         typer.Option(
-            help="The engine to predict with; auto uses CTranslate2 for runs that have been exported in float32, otherwise torch.",
+            help="The engine to predict with; auto uses CTranslate2 for runs exported in float32, otherwise torch.",
             metavar="auto|torch|ctranslate2",
             show_default="auto",
         ),
