@@ -95,6 +95,7 @@ SYMBOLS = {
     "audio": "sound",
     "image": "pictures",
 }  # by kind, of columns that are not text
+SUBWORDS = {"bpe": "subwords (BPE)", "unigram": "subwords (unigram)", "parts": "parts of characters"}
 DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
 MOST_CONFUSED = 5  # kinds of mistakes that are listed
 POOLS = {
@@ -107,7 +108,7 @@ POOLS = {
 
 def _symbols(side: Side) -> str:
     """Return what a model reads or writes of a column."""
-    return SYMBOLS.get(side.kind, side.tokens)
+    return SYMBOLS.get(side.kind, SUBWORDS.get(side.tokens, side.tokens))
 
 
 def _encoder(spec: Spec) -> str:

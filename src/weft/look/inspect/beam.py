@@ -159,12 +159,12 @@ def _finished(line: Line, found: Searched) -> Table:
         text, length = line.subject.sides.text(hypothesis.row, line.pair), len(hypothesis.token_scores)
         forced = sum(forced_scores(line, hypothesis.ids))
         rows.append([number, text, hypothesis.log_prob, length, hypothesis.score, hypothesis.token_scores[-1], forced])
-    columns = ["", "output", "log p", "length", "rank", "log p of the end", "log p when forced"]
+    columns = ["", "output", "log p", "length", "score", "log p of the end", "log p when forced"]
     ended = sum(node.fate == "ended" for node in found.tree.values())
     note = f"The best {len(rows)} of {ended} that ended. " if ended > len(rows) else ""
     note += (
-        "Hypotheses are ranked by log p / length^α; the length includes the end token. "
-        "Forced scoring of the same symbols gives the same score."
+        "The score is log p / length^α; the length includes the end token. "
+        "Forced scoring of the same symbols gives the same log p."
     )
     return Table("Hypotheses that ended", columns, rows, note)
 
