@@ -328,7 +328,7 @@ def test_few_pairs_are_trained_and_validated_on_with_a_note(weft: Weft) -> None:
     done = weft("train", put("few.tsv", GOOD * 2), "--steps", 2, *SMALL, "--out", "run")
     assert done.code == 0, done.err
     assert "note: only 10 pairs: nothing is held out, so the run is validated on its training pairs" in done.err
-    assert "10 pairs that are training pairs too: none are held out" in Path("run/README.md").read_text(
+    assert "10 pairs that are in the training data too: none are held out" in Path("run/README.md").read_text(
         encoding="utf-8"
     )
 

@@ -15,6 +15,7 @@ from weft.serve.access import log
 from weft.serve.errors import REASONS, Problem, busy, unavailable
 from weft.serve.service import Service
 
+CLOSE = {"connection": "close"}
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 OPEN = ("/", "/docs", "/openapi.json", "/health", "/spec", "/favicon.ico")  # paths that need no key
 OPEN_UNDER = ("/page/", "/v2/health/")
@@ -53,7 +54,7 @@ class Guard:
         service = self._service
         if service.draining and path not in ALWAYS:
             problem = unavailable("the server is stopping")
-            problem.headers["connection"] = "close"
+            problem.headers |= CLOSE
             raise problem
         if not (path in (*OPEN, *KEY_IN_BODY) or path.startswith(OPEN_UNDER)):
             service.keys.check(headers)
@@ -64,11 +65,11 @@ class Guard:
         """Refuse other names of this machine, by which web pages of others could reach it, and their origins."""
         names = headers.getlist("host")
         if len(names) > 1:
-            raise Problem(400, "the request names several hosts", "header Host", "send it once")
+            raise Problem(400, "the request names several hosts", "header Host", "send it once", CLOSE)
         host = _host_of("".join(names))
         if self._hosts and host not in self._hosts:
             todo = "use the name that the server was started with, or add it to its setting hosts"
-            raise Problem(400, "this server does not answer to that host name", "header Host", todo)
+            raise Problem(400, "this server does not answer to that host name", "header Host", todo, CLOSE)
         origin = headers.get("origin")
         if origin and "*" not in self._cors and origin not in self._cors and _host_of(urlsplit(origin).netloc) != host:
             todo = "ask its operator to add the origin of the page to the setting cors"
