@@ -52,6 +52,7 @@ EVALUATION_SHARE = 0.15  # of a wall-clock budget, at most, for evaluations
 ONE_EVALUATION = 0.05  # of a wall-clock budget, at most, for one evaluation
 FINAL_SHARE = 0.1  # of a wall-clock budget, at most, for the final scores
 BEAM_COST = 3.0  # time of decoding by beam, in multiples of greedy decoding
+SEARCHED = ("tokens", "copy", "ctc")  # heads whose outputs are searched for, symbol by symbol
 
 
 class _Stopped(Exception):
@@ -196,9 +197,10 @@ class Trainer:
         return min(self.progress.evaluation_seconds + final, 0.2 * self.budget.seconds)
 
     def final_seconds(self, pairs: int) -> float:
-        """Estimate how long the run's models take to decode so many validation pairs by beam."""
+        """Estimate how long the run's models take to predict so many validation pairs by the run's own search."""
         each = self.progress.evaluation_seconds / max(1, len(self.validator.pairs))
-        return BEAM_COST * self._models * each * pairs
+        by_beam = self.spec.search.kind == "beam" and self.spec.head.kind in SEARCHED
+        return (BEAM_COST if by_beam else 1.0) * self._models * each * pairs
 
     def _over(self) -> bool:
         return self.share >= 1 or self.progress.stopped_early or self._no_time_for_a_step()
