@@ -122,8 +122,8 @@ def inspect(
         if view not in chosen and _is_something(lines, summary):
             break
         try:
-            if said := _show(view, material, lines, summary, clock):
-                notes.append(said)
+            if note := _show(view, material, lines, summary, clock):
+                notes.append(note)
         except DoesNotApply as error:
             if view.name in named and error.reason != clock.reason:
                 raise UserError(error.reason, _asked_by(view), error.todo or "leave this view out") from None
