@@ -20,11 +20,10 @@ from torch import Tensor
 from weft.core.kinds import Batch, Column
 from weft.core.trace import Edit, trace
 from weft.data.sides.side import Encoded
-from weft.look.inspect.pieces import among_writable
 from weft.look.inspect.plots import Array
 from weft.look.inspect.subject import Line
 from weft.nn.assemble import AnyModel
-from weft.nn.model import Classifier, LanguageModel
+from weft.nn.model import LanguageModel
 
 POINTS = 64  # of the integral
 AT_ONCE = 64  # rows
@@ -49,10 +48,7 @@ def attribution(line: Line, model: AnyModel) -> Attribution:
 
 def step_log_probs(model: AnyModel, batch: Batch) -> Tensor:
     """Return the log-probability of each step of the targets (B, T)."""
-    emission = model(batch)
-    if isinstance(model, Classifier):
-        return among_writable(emission, batch.wanted)
-    nll: Tensor = emission.nll(batch.wanted)
+    nll: Tensor = model(batch).nll(batch.wanted)
     return -nll
 
 

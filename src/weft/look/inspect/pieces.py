@@ -1,25 +1,11 @@
-"""Symbols of a line: their probabilities, their names, and what becomes of lines that are too long."""
-
-# B batch · T target length
+"""Symbols of a line: what they are called, and lines that are too long, which are refused or cut."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
-
-from weft.core.emissions import Choice
 from weft.core.errors import UserError
-from weft.core.kinds import Column, Emission
 from weft.look.inspect.limits import MOST_SYMBOLS
-
-
-def among_writable(emission: Emission, wanted: Column) -> Tensor:
-    """Return log p of each wanted symbol (B, T) among those that can be predicted."""
-    assert isinstance(emission, Choice)
-    log_probs = torch.log_softmax(emission.written().float(), dim=-1)
-    return log_probs.gather(-1, wanted.values[..., None])[..., 0].masked_fill(~wanted.mask, 0.0)
 
 
 def in_pieces(text: str, most: int = MOST_SYMBOLS) -> list[str]:

@@ -27,7 +27,7 @@ from weft.data.sides.side import Encoded, Side
 from weft.data.sides.table import shown
 from weft.data.text.tokens import Tokeniser
 from weft.learn.model import model_of
-from weft.look.inspect.pieces import among_writable, check_length, in_pieces
+from weft.look.inspect.pieces import check_length, in_pieces
 from weft.nn.assemble import AnyModel
 from weft.nn.context import AttendedContext
 from weft.nn.model import LanguageModel, Seq2Seq, Writer
@@ -186,17 +186,10 @@ class Subject:
         """Return a given output with the scores that the model gives to it."""
         forced = replace(pair, target=text)
         if not self.has_decoder:
-            labels = isinstance(self.sides.target, Label)
-            log_prob = self._of_labels(forced) if labels else self.predictor.log_probs([forced])[0]
+            log_prob = self.predictor.log_probs([forced])[0]
             return Output(text, log_prob, log_prob, (), ())
         (scores,) = self.predictor.step_scores([forced])
         return self._scored(text, scores)
-
-    def _of_labels(self, pair: Pair) -> float:
-        """Return log p of labels among all labels, as predictions have it: the loss also counts the special symbols."""
-        batch = self.batch([pair])
-        with torch.no_grad():
-            return float(among_writable(self.model(batch), batch.wanted).sum())
 
     def _scored(self, text: str, scores: tuple[float, ...]) -> Output:
         log_prob = sum(scores)
