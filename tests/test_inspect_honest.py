@@ -10,6 +10,7 @@ import pytest
 
 from commands import Weft, refused
 from conftest import SMALL
+from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.look.inspect import bottleneck, units
 from weft.look.inspect.encodings import handed_over
@@ -180,3 +181,12 @@ def test_numbers_have_no_log_probability(monkeypatch: pytest.MonkeyPatch, tiny_r
     (line,) = shown(tiny_run, "abcd")["lines"]
     assert "log_prob" not in line
     assert "score" not in line
+
+
+def test_a_line_that_is_too_long_for_a_view_does_not_take_it_from_the_others(tiny_run: Run) -> None:
+    for inputs in (["abcd", "a" * 70], ["a" * 70, "abcd"]):
+        numbers = tiny_run.inspect(inputs, views=["field"]).numbers
+        assert ["field" in line["views"] for line in numbers["lines"]] == [len(text) < 60 for text in inputs]
+        assert any(note.startswith("1 line of 2 without field") for note in numbers["notes"])
+    with pytest.raises(UserError, match="longer than 60 symbols"):
+        tiny_run.inspect(["a" * 70], views=["field"])

@@ -19,7 +19,7 @@ from weft.data.text.tokens import Tokeniser
 from weft.look.card import architecture
 from weft.look.inspect.limits import MOST_INPUTS, MOST_ROWS, MOST_TRAINING_LINES
 from weft.look.inspect.page import page_of
-from weft.look.inspect.plots import as_json
+from weft.look.inspect.plots import Plots, as_json
 from weft.look.inspect.subject import Line, Subject
 from weft.look.inspect.table import ALL, find
 from weft.look.inspect.views import DoesNotApply, Material, Options, View
@@ -117,13 +117,12 @@ def inspect(
     if force is not None and (strange := subject.cannot_write(force)):
         notes.append(f"The model cannot write {', '.join(strange)}: training never had this in an output. {UNWRITABLE}")
     summary: dict[str, Any] = {}
-    clock = _Clock(material.options.seconds)
+    clock, begun = _Clock(material.options.seconds), list[tuple[View, int]]()
     for view in [*chosen, *_others(subject, chosen)]:
         if view not in chosen and _is_something(lines, summary):
             break
         try:
-            if note := _show(view, material, lines, summary, clock):
-                notes.append(note)
+            begun.append((view, _begin(view, material, lines, summary, clock)))
         except DoesNotApply as error:
             if view.name in named and error.reason != clock.reason:
                 raise UserError(error.reason, _asked_by(view), error.todo or "leave this view out") from None
@@ -131,6 +130,8 @@ def inspect(
     if not _is_something(lines, summary):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise UserError(f"no view has anything to show ({reasons})", "the inputs", "give other inputs, or --table FILE")
+    for view, first in begun:
+        notes += _go_on(view, material, lines, first, clock)
     return Report(
         as_json(
             {
@@ -160,21 +161,49 @@ class _Clock:
         return f"the time of {self._seconds:g} s was over (--seconds gives it more)"
 
 
-def _show(view: View, material: Material, lines: list[dict[str, Any]], summary: dict[str, Any], clock: _Clock) -> str:
-    """Put what a view shows into the lines and the summary; return a note if not all lines have it."""
-    note = ""
+def _begin(view: View, material: Material, lines: list[dict[str, Any]], summary: dict[str, Any], clock: _Clock) -> int:
+    """Put what a view shows into the first line that it applies to and the summary; return the number of this line.
+
+    The other lines come when every view has begun, so that a costly one leaves time for the rest.
+    """
+    first = 0
     if view.of_line is not None:
-        for number, (line, content) in enumerate(zip(material.lines, lines, strict=True)):
-            if number and clock.is_over:
-                note = f"Only the first {counted(number, 'line')} of {len(lines)} show {view.name}: {clock.reason}."
-                break
-            content["views"][view.name] = dict(view.of_line(line, material.options))
+        first = _show_first(view.of_line, view.name, material, lines)
     if view.of_all is not None and (material.table or view.of_line is None or len(material.lines) > 1):
         if not summary or not clock.is_over:
             summary[view.name] = dict(view.of_all(material))
         elif view.of_line is None:
             raise DoesNotApply(clock.reason)
-    return note
+    return first
+
+
+def _show_first(
+    of_line: Callable[[Line, Options], Plots], name: str, material: Material, lines: list[dict[str, Any]]
+) -> int:
+    """Show the first line that a view applies to, and return its number; raise the last reason if there is none."""
+    reason = DoesNotApply("there is no line")
+    for number, (line, content) in enumerate(zip(material.lines, lines, strict=True)):
+        try:
+            content["views"][name] = dict(of_line(line, material.options))
+            return number
+        except DoesNotApply as error:
+            reason = error
+    raise reason
+
+
+def _go_on(view: View, material: Material, lines: list[dict[str, Any]], first: int, clock: _Clock) -> list[str]:
+    """Show the lines after the first, as far as view and time allow; return a note if lines are left out."""
+    if view.of_line is None:
+        return []
+    without, why = first, "it does not apply to them"
+    for number in range(first + 1, len(lines)):
+        if clock.is_over:
+            return [f"Only the first {counted(number, 'line')} of {len(lines)} show {view.name}: {clock.reason}."]
+        try:
+            lines[number]["views"][view.name] = dict(view.of_line(material.lines[number], material.options))
+        except DoesNotApply as error:
+            without, why = without + 1, error.reason
+    return [f"{counted(without, 'line')} of {len(lines)} without {view.name}: {why}."] if without else []
 
 
 def _material(
