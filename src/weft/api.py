@@ -340,7 +340,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         line = LogFile(self.folder.log).final()
-        rows = html_rows(line, line.get("target", "text"))
+        rows = html_rows(line, line.get("target", "text"), line.get("baseline"))
         title = f"<b>weft run</b> <code>{html.escape(str(self.path))}</code> {html.escape(self._headline())}"
         return f"{title}<table>{rows}</table>"
 

@@ -115,6 +115,7 @@ def evaluate(
         second = None if other is None else other.evaluate(rows, search=search)
     result: dict[str, Any] = {**evaluation.metrics, "n": evaluation.n, "signatures": evaluation.signatures}
     result |= {} if kind == "text" else {"target": kind}
+    result |= {} if evaluation.baseline is None else {"baseline": evaluation.baseline.to_dict()}
     if report.skipped:
         result["skipped"] = report.skipped
     if second is not None:
@@ -180,11 +181,12 @@ def _against(first: list[Any], second: list[Any], rows: list[Any], scored_as: st
 
 
 def _show(name: str, result: dict[str, Any], other: str) -> None:
+    from weft.cli.summary import beside_baseline, show_scores
     from weft.score.metrics import table_for
 
     if not other:
         rows = [[metric.name, metric.show(value)] for metric, value in table_for(result).present(result)]
-        common.show(f"{name}: {result['n']:,} pairs", common.table(["metric", "value"], rows))
+        show_scores(f"{name}: {result['n']:,} pairs", beside_baseline(rows, result), result)
     else:
         rows = []
         for metric, c in result["against"].items():

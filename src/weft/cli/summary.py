@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from weft.api import Run
@@ -9,6 +10,7 @@ from weft.cli import common
 from weft.data.prepare import counted
 from weft.runs.log import LogFile
 from weft.runs.report import clock, worth_telling
+from weft.score.metrics import table_for
 from weft.tasks import unit_of
 
 
@@ -19,16 +21,33 @@ def scored_pairs(final: dict[str, Any], unit: str = "pair") -> str:
     return counted(final["pairs"], f"validation {unit}")
 
 
+def beside_baseline(rows: list[list[str]], result: Mapping[str, Any]) -> list[list[str]]:
+    """Return the rows of a table, [metric, value], with the baseline's value in each if the result has one."""
+    baseline = result.get("baseline")
+    if not baseline:
+        return rows
+    table = table_for(result)
+    return [[*row, table[row[0]].show(baseline[row[0]]) if row[0] in baseline else ""] for row in rows]
+
+
+def show_scores(title: str, rows: list[list[str]], result: Mapping[str, Any]) -> None:
+    """Show a table of scores, and below it how its baseline is made."""
+    baseline = result.get("baseline")
+    common.show(title, common.table(["metric", "value", *(["baseline"] if baseline else [])], rows))
+    if baseline:
+        common.show(f"baseline: {baseline['name']}")
+
+
 def summarise(run: Run) -> None:
     """Show the scores of a finished run, what it took, and what to do next."""
     final = LogFile(run.folder.log).last()
-    rows = [list(row) for row in worth_telling(final).items()]
+    rows = beside_baseline([list(row) for row in worth_telling(final).items()], final)
     rows.append(["loss", f"{final['loss']:.3f}" if final.get("loss") is not None else "—"])
     models, unit = final.get("models", 1), unit_of(run.spec.task)
     which = f"checkpoint of step {final['step']:,}" if models == 1 else f"ensemble of {models} models"
     search = [final["search"]] if final.get("target", "text") == "text" else []  # a search over symbols
     title = f"{run.path}: {', '.join([scored_pairs(final, unit), *search, which])}"
-    common.show(title, common.table(["metric", "value"], rows))
+    show_scores(title, rows, final)
     for scores in final.get("further") or []:
         of_set = {**scores, "target": final.get("target", "text")}
         shown = " · ".join(f"{name} {value}" for name, value in worth_telling(of_set).items())

@@ -9,6 +9,7 @@ from weft.core.pair import MASK
 from weft.data.prepare import counted
 from weft.score.confusion import Confusion
 from weft.score.metrics import table_for
+from weft.score.table import Metric
 from weft.spec import Side, Spec
 from weft.tasks import TASKS, unit_of
 
@@ -163,8 +164,9 @@ def _augmented(facts: Mapping[str, Any]) -> str:
 def _scores(final: Mapping[str, Any], unit: str) -> list[str]:
     if not final:
         return []
+    baseline = final.get("baseline") or {}
     rows = [
-        f"| {metric.name} | {metric.show(value)} | {metric.explain} |"
+        f"| {metric.name} | {metric.show(value)} | {_beside(metric, baseline)}{metric.explain} |"
         for metric, value in table_for(final).present(final)
     ]
     return [
@@ -173,14 +175,22 @@ def _scores(final: Mapping[str, Any], unit: str) -> list[str]:
         f"Step {final['step']:,}, {_decoded(final)}on {final['pairs']:,} of "
         f"{final.get('of', final['pairs']):,} validation {unit}s:",
         "",
-        "| metric | value | |",
-        "|---|---:|---|",
+        f"| metric | value | {'baseline | ' if baseline else ''}|",
+        f"|---|---:|{'---:|' if baseline else ''}---|",
         *rows,
         "",
+        *([f"Baseline: {baseline['name']}.", ""] if baseline else []),
         *(f"{name}: `{signature}`" + "  " for name, signature in final.get("signatures", {}).items()),
         "",
         *_further_sets(final),
     ]
+
+
+def _beside(metric: Metric, baseline: Mapping[str, Any]) -> str:
+    """Return the cell of the baseline's score; empty where the metric is the model's alone."""
+    if not baseline:
+        return ""
+    return f"{metric.show(baseline[metric.name])} | " if metric.name in baseline else "| "
 
 
 def _decoded(final: Mapping[str, Any]) -> str:

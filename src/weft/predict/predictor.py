@@ -22,7 +22,7 @@ from weft.core.pair import Pair
 from weft.core.trace import trace
 from weft.data.sides.corrupted import Corrupted, HiddenSymbols
 from weft.data.sides.label import Label
-from weft.data.sides.side import Side
+from weft.data.sides.side import HasBaseline, Side
 from weft.data.sides.sides import Sides
 from weft.data.sides.table import shown
 from weft.data.text.tokens import Tokeniser
@@ -40,7 +40,7 @@ from weft.predict.plans import make_plan
 from weft.predict.predictions import Output, Prediction
 from weft.runs.folder import RunFolder
 from weft.runs.weights import best_weights, check_fit
-from weft.score.evaluation import Evaluation
+from weft.score.evaluation import Baseline, Evaluation
 from weft.score.metrics import table_of
 from weft.search.decode import SearchPlan, decode, deduplicate
 from weft.spec import Search, Spec, TransformerDecoder
@@ -229,10 +229,23 @@ class Predictor:
     def evaluate(
         self, pairs: Sequence[Pair], plan: SearchPlan | None = None, tick: Callable[[int], None] | None = None
     ) -> Evaluation:
-        """Decode the pairs' sources and score the outputs against their targets."""
-        plan = plan or self.plan()
+        """Decode the pairs' sources and score the outputs against their targets, beside a baseline if there is one."""
         if isinstance(self.model, Towers):
             return self._evaluate_ranked(pairs, tick)
+        return replace(self._evaluate_decoded(pairs, plan or self.plan(), tick), baseline=self._baseline(pairs))
+
+    def _baseline(self, pairs: Sequence[Pair]) -> Baseline | None:
+        """Return the scores of predictions without a model, of targets that can be predicted so."""
+        target = self.sides.target
+        if self.sides.alone or not isinstance(target, HasBaseline):
+            return None
+        outputs = [target.baseline(pair) for pair in pairs]
+        scores = table_of(self.sides.scored_as).score(outputs, [pair.targets for pair in pairs])
+        return Baseline(target.baseline_name, scores)
+
+    def _evaluate_decoded(
+        self, pairs: Sequence[Pair], plan: SearchPlan, tick: Callable[[int], None] | None
+    ) -> Evaluation:
         if not self.others:
             validator = Validator.of(pairs, self.sides, self.spec.train.batch_tokens)
             return validator.evaluate(self.model, plan, self.device, tick)

@@ -31,15 +31,21 @@ def transformer(positions: str, width: int = 128, layers: int = 2) -> dict[str, 
 def case() -> Recipe:
     settings = {**ELMAN, **SMALL, **CHARACTERS, **EXACT, "train.dropout": 0.0, "objective.smoothing": 0.0}
     attention = {"decoder.attention.score": "additive"}
-    last = {**NO_ATTENTION, "bridge.kind": "last"}
+    alone = {**NO_ATTENTION, "bridge.kind": "last", "bridge.give": "first"}
     data = generated(makers.cased(5, 60), 20_000, 600)
     ladder = {
-        "last state alone": {**last, "bridge.give": "first"},
-        "summary at every step": {**last, "bridge.give": "every"},
+        "last state alone": alone,
+        "summary at every step": {**alone, "bridge.give": "every"},
         "attention": attention,
         "attention and positions": {**attention, "embed.positions": "sinusoid"},
     }
-    prompts = {f"prompt at {where}": {**attention, "data.tag_at": where} for where in ("start", "end", "decoder")}
+    places = ("start", "end", "decoder")
+    prompts = {f"prompt at {where}": {**attention, "data.tag_at": where} for where in places}
+    short = {
+        f"{name}, prompt at {where}": {**alone, "encoder.directions": directions, "data.tag_at": where}
+        for name, directions in (("forward", "forward"), ("both directions", "both"))
+        for where in places
+    }
     return Recipe(
         "case",
         "Write a sentence in upper or lower case, as a prompt (`<U>` or `<L>`) says. What does an Elman network need "
@@ -56,6 +62,7 @@ def case() -> Recipe:
         (
             Study("ladder", data, ladder, settings, "6Mtokens", tag=3),
             Study("prompt", data, prompts, settings, "3Mtokens", tag=3),
+            Study("short", generated(makers.cased(3, 12), 20_000, 600), short, settings, "2Mtokens", tag=3),
             columns.in_step(),
         ),
     )
@@ -130,7 +137,7 @@ def ten_architectures(name: str, data: Callable[[Path], Files], column: int) -> 
     """Return a comparison of the ten published cells with equal numbers of parameters, beside a published column."""
     cells = {cell: {"encoder.cell": cell, "decoder.cell": cell} for cell in PUBLISHED}
     more = beside_published(column)
-    return Study(name, data, cells, JOZEFOWICZ, "600ktokens", seeds=2, match=True, also=more)
+    return Study(name, data, cells, JOZEFOWICZ, "6Mtokens", match=True, also=more)
 
 
 def arithmetic() -> Recipe:

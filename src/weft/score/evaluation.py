@@ -10,6 +10,17 @@ from weft.score.metrics import table_of
 
 
 @dataclass(frozen=True)
+class Baseline:
+    """The scores of a prediction that needs no model, on the same pairs, and how it is made."""
+
+    name: str
+    metrics: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, **self.metrics}
+
+
+@dataclass(frozen=True)
 class Evaluation(Mapping[str, float]):
     """Metrics of a run on some pairs: percent, but `loss` in nats per target symbol. `n` is the number of pairs."""
 
@@ -18,6 +29,7 @@ class Evaluation(Mapping[str, float]):
     outputs: list[Any] = field(repr=False)  # texts, or likelihoods of the targets
     signatures: dict[str, str] = field(default_factory=dict)
     scored_as: str = "text"  # the table of the metrics
+    baseline: Baseline | None = None
 
     def __getitem__(self, name: str) -> float:
         return self.metrics[table_of(self.scored_as)[name].name]
@@ -29,15 +41,17 @@ class Evaluation(Mapping[str, float]):
         return len(self.metrics)
 
     def _repr_html_(self) -> str:
-        return (
-            f"<table><tr><th>metric</th><th>{self.n} pairs</th></tr>{html_rows(self.metrics, self.scored_as)}</table>"
-        )
+        columns = ["metric", f"{self.n} pairs", *([] if self.baseline is None else ["baseline"])]
+        headings = "".join(f"<th>{column}</th>" for column in columns)
+        baseline = None if self.baseline is None else self.baseline.metrics
+        return f"<table><tr>{headings}</tr>{html_rows(self.metrics, self.scored_as, baseline)}</table>"
 
 
-def html_rows(scores: Mapping[str, Any], scored_as: str = "text") -> str:
-    """The rows of a table of scores, for a notebook."""
-    present = table_of(scored_as).present(scores)
-    return "".join(
-        f"<tr><td>{metric.name}</td><td style='text-align:right'>{metric.show(value)}</td></tr>"
-        for metric, value in present
-    )
+def html_rows(scores: Mapping[str, Any], scored_as: str = "text", baseline: Mapping[str, Any] | None = None) -> str:
+    """Return the rows of a table of scores, for a notebook; beside each the baseline's, if there is one."""
+    rows = []
+    for metric, value in table_of(scored_as).present(scores):
+        beside = [] if baseline is None else [metric.show(baseline[metric.name]) if metric.name in baseline else ""]
+        cells = "".join(f"<td style='text-align:right'>{cell}</td>" for cell in (metric.show(value), *beside))
+        rows.append(f"<tr><td>{metric.name}</td>{cells}</tr>")
+    return "".join(rows)

@@ -50,6 +50,17 @@ class Label:
     def text(self, row: Row, pair: Pair) -> str:
         return " ".join(self.names[int(i)] if i >= self.first else UNKNOWN_NAME for i in row)
 
+    @property
+    def baseline_name(self) -> str:
+        return f"always the most frequent label of training ({self._most_frequent})"
+
+    def baseline(self, pair: Pair) -> str:
+        return " ".join(self._most_frequent for _ in self._split(pair.target))
+
+    @property
+    def _most_frequent(self) -> str:
+        return max(zip(self.counts, self.names_of_labels), key=lambda each: each[0])[1]
+
     def to_json(self) -> str:
         labels = dict(zip(self.names_of_labels, self.counts))
         content = {"format": FORMAT, "kind": self.kind, "labels": labels}

@@ -98,6 +98,16 @@ class Numbers:
         return written(self.decoded(row, pair))
 
     @property
+    def baseline_name(self) -> str:
+        if not self.continues:
+            return "always the mean of the training targets"
+        return "the source goes on at its last velocity" if self.momentum else "the source stays at its last value"
+
+    def baseline(self, pair: Pair) -> str:
+        steps = np.arange(1, len(parse(pair.target)) + 1)[:, None]
+        return written(self._origin(pair) + steps * self._last_step(pair))  # (T, F)
+
+    @property
     def target_scale(self) -> tuple[float, ...]:
         """The units of the encoded target, by feature."""
         return self.step_scale if self.differences else self.scale

@@ -82,6 +82,20 @@ class Measures(Protocol):
         ...
 
 
+@runtime_checkable
+class HasBaseline(Protocol):
+    """A side of targets that can be predicted without a model, as a score to compare a model's with."""
+
+    @property
+    def baseline_name(self) -> str:
+        """How the prediction is made, in words."""
+        ...
+
+    def baseline(self, pair: Pair) -> str:
+        """Return the prediction, as long as the target of the pair."""
+        ...
+
+
 def measure_of(side: Side) -> Callable[[str], int]:
     """Return what says how much room a cell takes in a batch: its steps or frames; of all else, its characters."""
     return side.cost if isinstance(side, Measures) else len
