@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,22 @@ def test_labels_are_scored_by_accuracy_and_macro_f1(run: Run, weft: Weft, table:
     assert math.isclose(-sum(float(line[4]) for line in written) / 120, scores["loss"], abs_tol=1e-3)
 
 
+def test_the_baseline_of_labels_is_the_most_frequent_label_of_training(run: Run, weft: Weft, table: Path) -> None:
+    labels = [label for _, label in rows()]
+    most_frequent = max(COLOURS, key=labels.count)
+    share = 100 * labels.count(most_frequent) / len(labels)
+    scores = json.loads(weft("evaluate", run.path, table, "--json").out)
+    assert scores["baseline"]["name"] == f"always the most frequent label of training ({most_frequent})"
+    assert scores["baseline"]["accuracy"] == pytest.approx(share, abs=0.01)
+    shown = weft("evaluate", run.path, table).out
+    assert re.search(rf"accuracy\s+[\d.]+\s+{share:.2f}", shown), shown
+    assert f"baseline: {scores['baseline']['name']}" in shown
+    card = (run.path / "README.md").read_text(encoding="utf-8")
+    assert "| metric | value | baseline | |" in card
+    assert f"Baseline: {scores['baseline']['name']}." in card
+    assert "<th>baseline</th>" in run.evaluate(table)._repr_html_()
+
+
 def test_two_runs_of_labels_are_compared_by_a_bootstrap(run: Run, weft: Weft, table: Path) -> None:
     scores = json.loads(weft("evaluate", run.path, table, "--json", "--against", run.path).out)
     assert scores["against"]["accuracy"]["difference"] == 0
@@ -251,6 +268,9 @@ def test_a_conll_file_trains_a_tagger_whose_card_and_scores_are_those_of_labels(
     assert weft("predict", out, file).lines[0] == "O O O O B-col"
     scores = json.loads(weft("evaluate", out, file, "--json").out)
     assert (scores["accuracy"], scores["span_f1"], scores["n"]) == (100, 100, 60)
+    words = [len(sentence) for sentence in sentences]
+    assert scores["baseline"]["name"] == "always the most frequent label of training (O)"
+    assert scores["baseline"]["accuracy"] == pytest.approx(100 * (sum(words) - 60) / sum(words), abs=0.01)
     assert "A sequence labeller" in (out / "README.md").read_text(encoding="utf-8")
     refused(weft("predict", out, file, "--nbest", "2", "--format", "tsv"), "--nbest")
 

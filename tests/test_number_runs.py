@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from processes import Started
 from weft.api import Run, train
 from weft.core.errors import UserError
 from weft.core.pair import Pair
+from weft.data.sides.numbers import Numbers
 from weft.predict.predictor import Predictor
 from weft.runs.report import Quiet
 
@@ -173,6 +175,27 @@ def test_numbers_are_scored_by_line_by_column_and_against_another_run(
     against = weft("evaluate", run.path, table, "--against", other.path)
     assert against.code == 0, against.err
     assert "ade" in against.out
+
+
+def test_a_track_is_compared_with_going_on_at_its_last_velocity(run: Run, table: Path, weft: Weft) -> None:
+    distances = []
+    for row in tracks(120):
+        past, future = np.array(row["past"]), np.array(row["future"])
+        onward = past[-1] + np.arange(1, 4)[:, None] * (past[-1] - past[-2])
+        distances.append(np.linalg.norm(future - onward, axis=1).mean())
+    scores = json.loads(weft("evaluate", run.path, table, "--json").out)
+    assert scores["baseline"]["name"] == "the source goes on at its last velocity"
+    assert scores["baseline"]["ade"] == pytest.approx(np.mean(distances), rel=1e-3)
+
+
+def test_what_numbers_are_compared_with_suits_how_they_go_on() -> None:
+    pair = Pair("[1, 3, 2]", "[5, 6]")
+    numbers = Numbers(1, (4.0,), (2.0,), (1.0,))
+    assert (numbers.baseline_name, numbers.baseline(pair)) == ("always the mean of the training targets", "[4.0, 4.0]")
+    near = replace(numbers, differences=True, continues=True)
+    assert (near.baseline_name, near.baseline(pair)) == ("the source stays at its last value", "[2.0, 2.0]")
+    onward = replace(near, momentum=True)
+    assert (onward.baseline_name, onward.baseline(pair)) == ("the source goes on at its last velocity", "[1.0, 0.0]")
 
 
 @pytest.mark.parametrize(("cell", "what"), [
