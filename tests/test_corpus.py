@@ -301,6 +301,18 @@ def test_the_cache_knows_a_file_by_what_it_holds_not_by_its_name(tmp_path: Path)
     assert Prepared(one, root=tmp_path / "cache").folder == Prepared(two, root=tmp_path / "cache").folder
 
 
+def test_what_the_cache_knows_speaks_of_the_file_that_was_given(tmp_path: Path) -> None:
+    rows = Path(write_tsv(tmp_path / "before.tsv", some_pairs())).read_text(encoding="utf-8") + "one column\n"
+    paths = [tmp_path / name for name in ("before.tsv", "after.tsv")]
+    for path in paths:
+        path.write_text(rows, encoding="utf-8")
+        read = Prepared(Files((str(path),), on_bad_line="skip"), root=tmp_path / "cache")
+        report = read.scan.report
+        assert [text.split(":")[0] for text in (*read.columns, *report.bad)] == [str(path)] * 2
+        assert f"the first is {path}:{report.rows + 1}: " in " ".join(read.notes)
+        assert "before.tsv" not in " ".join(read.notes) or path == paths[0]
+
+
 def test_changed_data_or_settings_are_read_anew(tmp_path: Path) -> None:
     root = tmp_path / "cache"
     path = write_tsv(tmp_path / "a.tsv", some_pairs())

@@ -11,8 +11,9 @@ from __future__ import annotations
 import csv
 import itertools
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from weft.core.errors import UserError
@@ -81,6 +82,17 @@ class ReadReport:
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+    def renamed(self, names: Mapping[str, str]) -> ReadReport:
+        """Return the same report of files that have other names now; `names` has the new ones by the old."""
+        old = re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
+
+        def renamed(text: str) -> str:
+            return old.sub(lambda match: names[match.group()], text)
+
+        columns = {key: renamed(sentence) for key, sentence in self.columns.items()}
+        notes, bad = ([renamed(text) for text in texts] for texts in (self.notes, self.bad))
+        return replace(self, columns=columns, notes=notes, bad=bad)
 
     def describe_columns(self, cells: Cells) -> None:
         """Write down which columns are read, with a row as the example; once for files that have the same."""

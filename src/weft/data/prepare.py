@@ -53,7 +53,7 @@ from weft.data.text.unseen import STAND_INS
 
 __all__ = ["Files", "Prepared", "cache_root", "counted", "given_in_memory", "keep_given"]
 
-FORMAT = 18
+FORMAT = 19
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 
 Progress = Callable[[str, int, float], None]  # what is being done, rows so far, share
@@ -160,7 +160,7 @@ class Prepared:
     @cached_property
     def scan(self) -> Scan:
         """Return what is known of the files."""
-        known = Scan.from_json((self.folder / SCAN).read_text(encoding="utf-8"))
+        known = Scan.from_json((self.folder / SCAN).read_text(encoding="utf-8")).speaking_of(self.files.names)
         path = self.folder / NAMED
         return replace(known, named=NamedFiles.from_json(path.read_text(encoding="utf-8"))) if path.exists() else known
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from weft.core.pair import Pair
 from weft.data.blocks import Block, blocks, unswapped
 from weft.data.cells import TEXT, Kinds
-from weft.data.files import Stamps, new_digest
+from weft.data.files import Stamps, display_name, new_digest, sides
 from weft.data.formats import kind_of
 from weft.data.named_files import NamedFiles, content_of
 from weft.data.pairs import Columns, ReadReport, read_rows
@@ -45,6 +45,11 @@ class Files:
     hold_out: float = 0.05
     kinds: Kinds = TEXT
 
+    @property
+    def names(self) -> list[str]:
+        """Return the name of each file as the user knows it."""
+        return [display_name(side) for path in (*self.pairs, *self.valid) for side in sides(path)]
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -58,7 +63,16 @@ class Scan:
     characters: dict[str, dict[str, int]]  # by side, of the training pairs
     report: ReadReport
     valid_report: ReadReport
+    files: list[str] = field(default_factory=list)  # the names that the reports speak of
     named: NamedFiles = field(default_factory=NamedFiles)  # which is kept in a file of its own
+
+    def speaking_of(self, files: Sequence[str]) -> Scan:
+        """Return the same with reports that speak of these files, which hold what the files of the scan held."""
+        if self.files == files:
+            return self
+        names = dict(zip(self.files, files))
+        report, valid_report = (report.renamed(names) for report in (self.report, self.valid_report))
+        return replace(self, report=report, valid_report=valid_report, files=list(files))
 
     def to_json(self) -> str:
         content = {**asdict(self)}
@@ -123,6 +137,7 @@ def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
         },
         report=report,
         valid_report=valid_report,
+        files=files.names,
         named=named,
     )
 
