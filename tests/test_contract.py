@@ -206,10 +206,16 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     "own with token dropout": (layer(feeding={"kind": "own", "token_dropout": 0.1}), "feeding.token_dropout hides"),
     "shared but cut otherwise": (layer(embed__shared=True, source__tokens="bytes"), "embed.shared=true needs"),
     "a label as a source": (layer(source__kind="label"), "a source cannot be of this kind"),
-    "a label written by a decoder": (layer(target__kind="label"), "labels are predicted without a decoder"),
-    "a label head alone": (layer(head__kind="label"), "labels are predicted without a decoder"),
-    "a task of labels with a decoder": ({"task": "classify", "decoder": {"kind": "recurrent"}}, "without a decoder"),
-    "a task of labels with tokens": ({"task": "classify", "head": {"kind": "tokens"}}, "without a decoder"),
+    "a label written by a decoder": (layer(target__kind="label"), "target.kind=label needs task=classify or task=cl"),
+    "a label head alone": (layer(head__kind="label"), "head.kind=label needs task=classify or task=classify-tokens"),
+    "a task of labels with a decoder": (
+        {"task": "classify", "decoder": {"kind": "recurrent"}},
+        "decoder.kind=recurrent does not fit task=classify, which sets decoder.kind=none",
+    ),
+    "a task of labels with tokens": (
+        {"task": "classify", "head": {"kind": "tokens"}},
+        "head.kind=tokens does not fit task=classify, which sets head.kind=label",
+    ),
     "a pool without labels": (layer(pool__kind="query"), "pool.kind=query has no effect with task=transduce"),
     "a pool for each token": ({"task": "classify-tokens", "pool": {"kind": "last"}}, "pool.kind=last has no effect"),
     "class weights of tokens": (layer(objective__class_power=0.5), "objective.class_power=0.5 weighs labels"),
@@ -294,7 +300,10 @@ REFUSED: dict[str, tuple[Layer, str]] = {
     "numbers and a shared table": (layer(source__kind="numbers", embed__shared=True), "embed.shared=true needs text"),
     "numbers by exact": (layer(target__kind="numbers", train__select="exact"), "train.select=exact is not measured"),
     "text by mse": (layer(target__kind="text", train__select="mse"), "train.select=mse is not measured"),
-    "a context without a column": (layer(context__use="step"), "context has no effect without a column"),
+    "a context without a column": (
+        layer(context__use="step"),
+        "context.use has no effect without a column",
+    ),
     "text step by step": (
         layer(data__context=3, context={"kind": "text", "use": "step"}),
         "context.use=step reads numbers",
@@ -318,8 +327,8 @@ REFUSED: dict[str, tuple[Layer, str]] = {
         "the position of a token in its document is not known",
     ),
     "windows with gaps": ({"task": "answer", "answer": {"stride": 600}}, "words between the windows"),
-    "windows without answers": (layer(answer={"window": 100}), "answer has no effect without task=answer"),
-    "spans without the task": (layer(head__kind="span"), "spans are selected by task=answer"),
+    "windows without answers": (layer(answer={"window": 100}), "answer.window has no effect without task=answer"),
+    "spans without the task": (layer(head__kind="span"), "head.kind=span needs task=answer"),
     "joint distances": (
         {"task": "answer", "context": {"use": "joint"}, "encoder": transformer(), "embed": {"positions": "rotary"}},
         "would depend on padding",

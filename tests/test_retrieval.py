@@ -434,9 +434,12 @@ def test_documents_need_a_run_that_finds_them(tiny_run: Run, documents: Path, we
 
 
 MISTAKES = {
-    "the head alone": ({"head": {"kind": "vector"}}, "documents are found by task=retrieve"),
+    "the head alone": ({"head": {"kind": "vector"}}, "head.kind=vector needs task=retrieve, but task=transduce"),
     "stems to write": ({"target": {"tokens": "stems"}}, "tokens=stems cannot be turned back into text"),
-    "settings of another task": ({"retrieve": {"negatives": 2}}, "retrieve has no effect without task=retrieve"),
+    "settings of another task": (
+        {"retrieve": {"negatives": 2}},
+        "retrieve.negatives has no effect without task=retrieve",
+    ),
     "latent words in order": ({"task": "retrieve", "retrieve": {"latent": True}}, "retrieve.latent=true"),
     "a tag": ({"task": "retrieve", "data": {"tag": "language"}}, "data.tag has no effect with task=retrieve"),
 }

@@ -5,11 +5,10 @@ from __future__ import annotations
 from weft.compatibility.tables import (
     SERIES,
     WITHOUT_TOKENS,
+    refuse_without_effect,
 )
 from weft.spec import (
-    Audio,
     Context,
-    Image,
     Objective,
     RecurrentDecoder,
     RecurrentEncoder,
@@ -91,19 +90,14 @@ def check_audio(spec: Spec) -> None:
             f"{parts[0]} selects part of a recording, but source.kind={spec.source.kind}; "
             f"leave {' and '.join(parts)} out"
         )
-    if spec.audio != Audio() and not {"audio", "auto"} & set(kinds):
-        raise ValueError(
-            f"audio has no effect with source.kind={spec.source.kind}; leave audio out, or set source.kind=audio"
-        )
+    if not {"audio", "auto"} & set(kinds):
+        refuse_without_effect("audio", spec.audio, "source.kind=audio", f"source.kind={spec.source.kind}")
 
 
 def check_image(spec: Spec) -> None:
     image, encoder = spec.image, spec.encoder
     if spec.source.kind not in ("image", "auto"):
-        if image != Image():
-            raise ValueError(
-                f"image has no effect with source.kind={spec.source.kind}; leave image out, or set source.kind=image"
-            )
+        refuse_without_effect("image", image, "source.kind=image", f"source.kind={spec.source.kind}")
         return
     if spec.source.kind == "image" and isinstance(encoder, RecurrentEncoder) and encoder.reverse:
         raise ValueError("encoder.reverse=true would mirror pictures (source.kind=image); leave encoder.reverse out")
@@ -117,10 +111,7 @@ def check_image(spec: Spec) -> None:
 def check_context(spec: Spec) -> None:
     context, decoder = spec.context, spec.decoder
     if spec.data.context is None:
-        if context != Context():
-            raise ValueError(
-                "context has no effect without a column for it; name the column with --context, or leave context out"
-            )
+        refuse_without_effect("context", context, "a column for it (--context)")
         return
     if context.use == "step" and context.kind in ("text", "audio"):
         raise ValueError(

@@ -10,7 +10,14 @@ from weft.compatibility.tables import (
     WRITTEN,
     metrics_of,
 )
-from weft.compatibility.tasks import check_alone, check_answers, check_corrupt_settings, check_documents, check_labels
+from weft.compatibility.tasks import (
+    check_alone,
+    check_answers,
+    check_corrupt_settings,
+    check_documents,
+    check_implied,
+    check_labels,
+)
 from weft.spec import (
     Bridge,
     Feeding,
@@ -21,6 +28,7 @@ from weft.spec import (
 def check_kinds(spec: Spec) -> None:
     """Raise ValueError for the first combination that is not compatible."""
     _check_roles(spec)
+    check_implied(spec)
     check_labels(spec)
     check_answers(spec)
     check_documents(spec)

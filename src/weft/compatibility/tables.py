@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel
+
 from weft.score.metrics import table_of
 from weft.tasks import TASKS
 
@@ -26,3 +28,14 @@ def metrics_of(task: str, target_kind: str = "auto") -> list[str]:
     fixed = own or TASKS[task].target
     tables = [table_of(kind) for kind in ((fixed,) if fixed else usual)]
     return list(dict.fromkeys(metric.name for table in tables for metric in table.values() if metric.selects))
+
+
+def refuse_without_effect(group: str, part: BaseModel, needed: str, given: str = "") -> None:
+    """Refuse a group of settings, unless all have their default values, where something that it needs is missing."""
+    usual = type(part)()
+    for name in type(part).model_fields:
+        if getattr(part, name) != getattr(usual, name):
+            raise ValueError(
+                f"{group}.{name} has no effect without {needed}{f' ({given})' if given else ''}; leave {group}.{name} "
+                f"out, or {'set' if '=' in needed else 'name'} {needed}"
+            )

@@ -5,37 +5,45 @@ from __future__ import annotations
 from weft.compatibility.tables import (
     LABELS,
     TOGETHER,
+    refuse_without_effect,
 )
 from weft.spec import (
-    Answer,
     Attention,
     Bridge,
     Corrupt,
     Pool,
     RecurrentDecoder,
-    Retrieve,
     Side,
     Spec,
 )
 from weft.tasks import TASKS
 
 
+def check_implied(spec: Spec) -> None:
+    """Check the settings that a task implies: that they have its values, and that other tasks do not have them."""
+    groups = ("source", "target", "head", "decoder", "objective")
+    given = {f"{group}.kind": str(getattr(spec, group).kind) for group in groups}
+    implied = {name: value for name, value in TASKS[spec.task].implied.items() if name in given}
+    for name, value in given.items():
+        if value != implied.get(name, value):
+            raise ValueError(
+                f"{name}={value} does not fit task={spec.task}, which sets {name}={implied[name]}; "
+                f"leave {name} out, or choose another task"
+            )
+        tasks = [task for task, settings in TASKS.items() if settings.implied.get(name) == value]
+        if tasks and name not in implied and name != "decoder.kind":  # CTC has no decoder either
+            raise ValueError(
+                f"{name}={value} needs task={' or task='.join(tasks)}, but task={spec.task}; "
+                f"leave {name} out, or set only the task"
+            )
+
+
 def check_alone(spec: Spec) -> None:
     """Check tasks that have one column, the target."""
     alone = TASKS[spec.task].alone
-    if alone != (spec.source.kind == "none"):
-        raise ValueError(
-            f"task={spec.task} and source.kind={spec.source.kind} are not compatible: only tasks of one column, such "
-            "as language-model, have no source; leave source.kind out"
-        )
     if spec.data.lines and not alone:
         raise ValueError(
             f"data.lines=true has no effect with task={spec.task}, which reads lines anyway; leave data.lines out"
-        )
-    if TASKS[spec.task].corrupts != (spec.head.kind == "hidden" or spec.task == "denoise"):
-        raise ValueError(
-            f"head.kind={spec.head.kind} and task={spec.task} are not compatible: hidden tokens are predicted by "
-            "task=masked-lm; set task=masked-lm and leave head.kind out, or set neither"
         )
     if not alone:
         return
@@ -119,16 +127,6 @@ def check_corrupt_settings(spec: Spec) -> None:
 
 
 def check_labels(spec: Spec) -> None:
-    labels = [spec.task in LABELS, spec.target.kind == "label", spec.head.kind == "label"]
-    if any(labels) and not (all(labels) and spec.decoder.kind == "none"):
-        given = {"target.kind": spec.target.kind, "head.kind": spec.head.kind}
-        wrong = " and ".join(f"{name}={value}" for name, value in given.items() if value == "label")
-        other = f"leave {wrong} out, or set only task=classify or task=classify-tokens instead"
-        raise ValueError(
-            f"task={spec.task}, target.kind={spec.target.kind}, head.kind={spec.head.kind} and decoder.kind="
-            f"{spec.decoder.kind} are not compatible: labels are predicted without a decoder; "
-            + (f"set only task={spec.task}, and leave the other settings out" if spec.task in LABELS else other)
-        )
     if spec.pool != Pool() and spec.task not in ("classify", "retrieve"):
         raise ValueError(
             f"pool.kind={spec.pool.kind} has no effect with task={spec.task}, which has no summary of the source; "
@@ -139,7 +137,7 @@ def check_labels(spec: Spec) -> None:
             f"pool.parts={spec.pool.parts} has no effect with pool.kind={spec.pool.kind}; leave pool.parts out, or set "
             "pool.kind=parts"
         )
-    if spec.objective.class_power and not all(labels):
+    if spec.objective.class_power and spec.task not in LABELS:
         raise ValueError(
             f"objective.class_power={spec.objective.class_power} weighs labels, but target.kind={spec.target.kind}; "
             "leave objective.class_power out, or set task=classify"
@@ -147,16 +145,8 @@ def check_labels(spec: Spec) -> None:
 
 
 def check_answers(spec: Spec) -> None:
-    spans = [spec.task == "answer", spec.target.kind == "span", spec.head.kind == "span", spec.objective.kind == "span"]
-    if any(spans) and not (all(spans) and spec.decoder.kind == "none"):
-        raise ValueError(
-            f"task={spec.task}, target.kind={spec.target.kind}, head.kind={spec.head.kind} and objective.kind="
-            f"{spec.objective.kind} are not compatible: spans are selected by task=answer; "
-            "set only task=answer, or leave all of these out"
-        )
     if spec.task != "answer":
-        if spec.answer != Answer():
-            raise ValueError("answer has no effect without task=answer; leave answer out, or set task=answer")
+        refuse_without_effect("answer", spec.answer, "task=answer")
         return
     if spec.data.context is not None and spec.context.use not in TOGETHER:
         raise ValueError(
@@ -180,17 +170,8 @@ def check_answers(spec: Spec) -> None:
 
 def check_documents(spec: Spec) -> None:
     """Check what task=retrieve needs, and what belongs to it alone."""
-    finds = {"target.kind": "document", "head.kind": "vector", "objective.kind": "contrastive"}
-    parts = {"target.kind": spec.target.kind, "head.kind": spec.head.kind, "objective.kind": spec.objective.kind}
-    retrieves = [spec.task == "retrieve", *(parts[name] == value for name, value in finds.items())]
-    if any(retrieves) and not (all(retrieves) and spec.decoder.kind == "none"):
-        raise ValueError(
-            f"task={spec.task}, {', '.join(f'{name}={value}' for name, value in parts.items())} are not compatible: "
-            "documents are found by task=retrieve; set only task=retrieve, or leave all of these out"
-        )
     if spec.task != "retrieve":
-        if spec.retrieve != Retrieve():
-            raise ValueError("retrieve has no effect without task=retrieve; leave retrieve out, or set task=retrieve")
+        refuse_without_effect("retrieve", spec.retrieve, "task=retrieve")
         if "stems" in (spec.source.tokens, spec.target.tokens) and spec.task != "classify":
             raise ValueError(
                 f"tokens=stems cannot be turned back into text, but task={spec.task} writes text; choose another "
