@@ -177,9 +177,9 @@ def decoding_figures(own: Mapping[tuple[Any, ...], Line]) -> list[str]:
 HEAD = """# Performance
 
 This page compares the speed of Weft with that of other toolkits, and with what the hardware allows. Speeds vary by some
-20 % from run to run, so each benchmark alternates between the systems that it compares (except for ten minutes of
-training, where one follows the other): ratios are more reliable than absolute figures. The line above a table says when
-it was measured; if it gives two times that are far apart, the table combines several runs of the benchmark.
+20 % from run to run, so each benchmark switches back and forth between the systems in short turns; only the ten-minute
+trainings run each system once. Ratios are more reliable than absolute figures. The line above a table says when it was
+measured; if it gives two times that are far apart, the table combines several runs of the benchmark.
 
     make bench            # installs the other toolkits under .bench/, runs all benchmarks, writes this page (hours)
     make bench QUICK=1    # shorter benchmarks: ten minutes after the installation; writes its page to .bench/quick

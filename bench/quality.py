@@ -41,7 +41,8 @@ Where there is no other set, the checkpoint of a run was selected on the pairs t
 on, which makes its score slightly optimistic; the published figures have no such advantage. *wer* is the percentage of
 words with an error, and *exact* the percentage of words without; *bleu* is sacreBLEU, cased.
 
-`python bench/quality.py` (`make quality`) writes this page and adds missing sets to `bench/quality.jsonl`.
+`python bench/quality.py` (`make quality`) writes this page. Data sets without a result in
+`bench/quality.jsonl` are measured first.
 [The log](LOG.md) says what improved these scores and what did not.
 
 """

@@ -105,7 +105,7 @@ def test_only_notes_become_midi_and_only_with_mido(
     train(text, task="language-model", out=tmp_path / "text", steps=1, settings=SMALL, reporter=Quiet())
     refused(weft("predict", tmp_path / "text", "--format", "midi", "--out", "x", stdin="to\n"), "the run predicts text")
     card = (tmp_path / "text" / "README.md").read_text()
-    assert "continues characters" in card
+    assert "A language model over characters: an LSTM" in card
     assert "```\nto be or" in card
     assert " ▸" in card
     monkeypatch.setitem(sys.modules, "mido", None)
@@ -114,6 +114,6 @@ def test_only_notes_become_midi_and_only_with_mido(
 
 def test_the_card_of_a_run_of_notes_speaks_of_notes_and_shows_them(run: Run) -> None:
     card = (run.path / "README.md").read_text()
-    assert "continues notes" in card
+    assert "A language model over notes: an LSTM" in card
     assert "(tunes.png)" in card
     assert (run.path / "tunes.png").exists()

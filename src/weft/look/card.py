@@ -59,22 +59,17 @@ def card(
 
 def architecture(spec: Spec) -> str:
     """Return one sentence about encoder, decoder and tokens."""
-    encoder, decoder = _encoder(spec), _decoder(spec)
-    source, target = _symbols(spec.source), _symbols(spec.target)
-    if spec.task == "classify":
-        return f"A classifier: {encoder} reads {source}; the label is predicted from {POOLS[spec.pool.kind]}."
-    if spec.task == "classify-tokens":
-        return f"A sequence labeller: {encoder} reads {source} and predicts a label for each."
-    if spec.task == "language-model":
-        return f"A language model: {decoder} continues {target}."
-    if spec.task == "masked-lm":
-        return f"A masked language model: {encoder} reads {target} and finds those that are hidden."
-    if spec.task == "denoise":
-        return f"A model that restores texts: {encoder} reads corrupted {target}, {decoder} writes them."
-    if spec.decoder.kind == "none":
-        return f"A sequence-to-sequence model: {encoder} reads {source} and emits {target} or blanks (CTC)."
-    direction = " from last to first" if spec.backward else ""
-    return f"A sequence-to-sequence model: {encoder} reads {source}, {decoder} writes {target}{direction}."
+    facts = {
+        "encoder": _encoder(spec),
+        "decoder": _decoder(spec),
+        "source": _symbols(spec.source),
+        "target": _symbols(spec.target),
+        "pool": POOLS[spec.pool.kind],
+        "question": "" if spec.data.context is None else " and of its question",
+        "direction": " from last to first" if spec.backward else "",
+    }
+    ways = {"none": CTC, "recurrent": TRANSDUCER, "transformer": TRANSDUCER}
+    return ABOUT.get(spec.task, ways[spec.decoder.kind]).format(**facts)
 
 
 def _hints(spec: Spec) -> list[str]:
@@ -99,6 +94,23 @@ SYMBOLS = {
 SUBWORDS = {"bpe": "subwords (BPE)", "unigram": "subwords (unigram)", "parts": "parts of characters"}
 DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
 MOST_CONFUSED = 5  # kinds of mistakes that are listed
+TRANSDUCER = (
+    "A sequence-to-sequence model: {encoder} reads the {source} of the source, and {decoder} writes the {target} of "
+    "the target{direction}."
+)
+CTC = "A sequence-to-sequence model: {encoder} reads the {source} of the source and emits {target} or blanks (CTC)."
+ABOUT = {  # by task, where it is not `transduce`
+    "classify": "A classifier: {encoder} reads the {source} of the source, and the label is predicted from {pool}.",
+    "classify-tokens": "A sequence labeller: {encoder} reads the {source} of the source and predicts a label for each.",
+    "language-model": "A language model over {target}: {decoder} predicts each from those before it.",
+    "masked-lm": "A masked language model: {encoder} reads the {target} of a text and predicts those that are hidden.",
+    "denoise": "A model that restores texts: {encoder} reads corrupted {target}, {decoder} writes the correct ones.",
+    "answer": (
+        "A model that selects answers: {encoder} reads the {source} of a document{question}, and predicts where the "
+        "answer begins and ends."
+    ),
+    "retrieve": "A retrieval model: {encoder} encodes the {source} of queries and of documents as vectors ({pool}).",
+}
 POOLS = {
     "last": "the last state",
     "mean": "the mean of the states",
@@ -122,7 +134,7 @@ def _encoder(spec: Spec) -> str:
 def _layers(spec: Spec) -> str:
     encoder = spec.encoder
     if encoder.kind == "none":
-        return "no encoder"
+        return "an embedding layer" if spec.source.kind in ("text", "auto") else "a linear layer"
     size = _size(encoder.layers, encoder.width)
     if encoder.kind != "recurrent":
         return f"a Transformer {size}"

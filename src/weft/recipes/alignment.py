@@ -160,9 +160,11 @@ def run(folder: Path, options: Options) -> list[str]:
     draw(maps, folder / "alignment.png")
     columns = ["task", "score", "entropy", "monotonicity", "coverage", "compared with", "agreement"]
     return [
-        f"GRU with additive attention, {', '.join(f'{t.name} {options.steps or t.steps:,}' for t in TASKS)} updates. "
-        f"Agreement is the share of steps that attend to the right letter or, between two sets of links, F1, over "
-        f"{JUDGED} validation lines with their right outputs.",
+        "The models are GRUs with additive attention, trained for "
+        + ", ".join(f"{options.steps or t.steps:,} updates ({t.name})" for t in TASKS)
+        + ". For reversal, agreement is the share of steps that attend most to the right letter; for the other tasks, "
+        f"it is the F1 score between the links of the attention and those of the aligner. Both are measured on "
+        f"{JUDGED} validation lines, while the decoder reads the correct output.",
         "",
         *markdown_table([*columns, "untrained"], rows),
         "![attention of one line of each task](alignment.png)",

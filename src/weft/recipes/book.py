@@ -11,14 +11,13 @@ from weft.recipes import columns, continued, documents, inside, makers, memory
 from weft.recipes.cranfield import cranfield
 from weft.recipes.makers import symbols
 from weft.recipes.spearman import PUBLISHED, beside_published
-from weft.recipes.study import Files, Options, Recipe, Study, generated, public
+from weft.recipes.study import PUBLIC, Files, Options, Recipe, Study, generated, public
 
 ELMAN = {"encoder.cell": "elman", "decoder.cell": "elman"}
 NO_ATTENTION = {"decoder.attention.score": "none"}
 SMALL = {"encoder.width": 128, "decoder.width": 128, "embed.width": 64}
 CHARACTERS = {"source.tokens": "characters", "target.tokens": "characters", "data.unseen": "unknown"}
 EXACT = {"train.select": "exact"}
-PUBLIC = "They are not part of Weft: put them into the folder that the variable `WEFT_DATA` names."
 
 
 def transformer(positions: str, width: int = 128, layers: int = 2) -> dict[str, Any]:
@@ -50,8 +49,8 @@ def case() -> Recipe:
         "case",
         "Write a sentence in upper or lower case, as a prompt (`<U>` or `<L>`) says. What does an Elman network need "
         "to reproduce a long sentence, and does the position of the prompt matter?",
-        "The recipe makes 20,000 sentences of 5 to 60 characters from made-up words and, for the study in step, 8,000 "
-        "others with a space between characters.",
+        "The recipe makes 20,000 sentences of 5 to 60 characters from made-up words and, for the last study (*Step*), "
+        "in which each input character has an output, 8,000 others with a space between characters.",
         "Without attention, one state of fixed width must hold the whole sentence. With the last state alone, no "
         "validation sentence is right, not even a short one. With the summary as an input at every step, 3 % are "
         "right, none of them longer than 10 characters. With attention, 99.3 % are right, and the errors are in long "
@@ -230,8 +229,8 @@ def exposure() -> Recipe:
         "let it read its own output in training, sometimes (scheduled sampling) or always (free running)?",
         "The data are Greek words and their phones, gre_train.tsv and gre_dev.tsv of github.com/sigmorphon/2020, task "
         f"1 (from WikiPron, CC BY-SA 3.0), in g2p_sigmorphon2020/data/train and dev. {PUBLIC} The recipe also makes "
-        "8,000 strings of 10 to 40 digits, which the model writes as words, with repeated digits counted (`77720` is "
-        "`three seven two zero`).",
+        "8,000 strings of 10 to 40 digits, which the model writes as words. A run of equal digits becomes its length "
+        "and the digit: `77720` is written `three seven two zero` (three sevens, a two, a zero).",
         "With these budgets, it does not help. On words, teacher forcing (66 %), teacher forcing with token dropout "
         "(66 %) and linear scheduled sampling (65 %) do not differ significantly; the inverse sigmoid schedule reaches "
         "58 % and free running 46 %. On the long outputs, teacher forcing is ahead of all others (87 %; scheduled "

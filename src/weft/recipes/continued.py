@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weft.recipes.study import Files, Recipe, Study, public
+from weft.recipes.study import PUBLIC, Files, Recipe, Study, public
 
-PUBLIC = "They are not part of Weft: put them into the folder that the variable `WEFT_DATA` names."
 CHUNG = {"tanh": "elman", "GRU": "gru", "LSTM": "lstm"}
 
 

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.recipes.study import Files, Recipe, Study, public_paths
+from weft.recipes.study import PUBLIC, Files, Recipe, Study, public_paths
 
 if TYPE_CHECKING:
     from weft.compare.compare import Compared
 
 NAMES = "cranfield/cran.all.1400", "cranfield/cran.qry", "cranfield/cranqrel"
-PUBLIC = "They are not part of Weft: put them into the folder that the variable `WEFT_DATA` names."
 TABLE = "train.tsv"
 _FIELD = re.compile(r"\.([TABW])\s*")
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from weft.recipes.study import Files, Recipe, Study, public, public_paths
+from weft.recipes.study import PUBLIC, Files, Recipe, Study, public, public_paths
 
-PUBLIC = "They are not part of Weft: put them into the folder that the variable `WEFT_DATA` names."
 VALID_SHARE = 0.1  # of the questions, the last ones, which are for validation
 HEADER = "document\tquestion\tanswer\n"
 
@@ -84,18 +83,18 @@ def abstracts() -> Recipe:
         "Which sentence of an abstract sums it up best? Are the words and the position of a sentence enough, or does "
         "it help to read the abstract with a recurrent network first?",
         "The data are abstracts of papers with summaries of one sentence, 1,992 for training and 619 for validation "
-        "(SciTLDR, Cachola 2020), in scitldr/train.jsonl and dev.jsonl. The sentence that shares the most words with "
-        f"the summary is taught; the title is not read. {PUBLIC}",
+        "(SciTLDR, Cachola 2020), in scitldr/train.jsonl and dev.jsonl. The model learns to select the sentence that "
+        f"shares the most words with the summary. It does not read the title. {PUBLIC}",
         ABSTRACTS_LEARN,
         (Study("abstracts", public("scitldr/train.jsonl", "scitldr/dev.jsonl"), variants, settings, "4ktokens"),),
     )
 
 
 BABI_LEARNS = (
-    "After two passes over the data, a question that looks twice gets every answer right; one that looks once is right "
-    "in 45 % of the cases, because no single sentence tells the answer. With three looks, 66 % are right, and an LSTM "
-    "that reads the story and then the question has 56 %: with this small budget, they have not learned the rule yet. "
-    "In a longer run of `weft train`, three looks get every answer right as well (docs/LOG.md). There was one seed."
+    "After two epochs, the model with two hops answers every question correctly; with one hop, 45 % of the answers are "
+    "right, because no single sentence contains the answer. With three hops, 66 % are right, and with an LSTM that "
+    "reads the story and then the question, 56 %: with this small budget, these two have not learned the rule yet. In "
+    "a longer run of `weft train`, three hops get every answer right as well (docs/LOG.md). There was one seed."
 )
 ABSTRACTS_LEARN = (
     "The words of a sentence and its place are enough: after one pass over the data, the selected sentences have a "

@@ -62,7 +62,7 @@ def run(folder: Path, options: Options) -> list[str]:
     return [
         f"{POSITIONS} positions, every node of the last layer counted.",
         "",
-        "| heads k | layers n | (k+1)ⁿ | paths never meet | heads look anywhere, mean | heads look at neighbours |",
+        "| heads k | layers n | (k+1)ⁿ | paths never meet | heads look at random, mean | heads look at neighbours |",
         "|---:|---:|---:|---:|---:|---:|",
         *rows,
         "",

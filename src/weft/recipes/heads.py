@@ -50,8 +50,9 @@ def run(folder: Path, options: Options) -> list[str]:
     draw(view["ablation"], folder / "heads.png")
     lines = [
         f"{LAYERS} + {LAYERS} layers of width {WIDTH} with {HEADS} heads each, {final['steps']:,} updates, BLEU "
-        f"{final['bleu']:.1f} on {final['pairs']:,} validation sentences (greedy). Habits are means over 60 sentences, "
-        f"ablations over {TABLE_ROWS}.",
+        f"{final['bleu']:.1f} on {final['pairs']:,} validation sentences (greedy). The first three tables "
+        "show mean weights over 60 sentences, and the habit of a head: the pattern that it clearly prefers, if "
+        f"there is one. The last table is measured on {TABLE_ROWS} sentences.",
         "",
     ]
     for key, title in PARTS.items():

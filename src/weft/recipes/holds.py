@@ -52,8 +52,9 @@ def run(folder: Path, options: Options) -> list[str]:
         exact[name] = float(LogFile(model.folder.log).final()["exact"])
     draw(views, folder / "bottleneck-holds.png")
     return [
-        f"Two GRU models of width 128 (3 to {LONGEST} characters, {options.steps or STEPS:,} updates), right: "
-        + ", ".join(f"{value:.1f} % {name}" for name, value in exact.items())
+        f"Two GRU models of width 128 were trained for {options.steps or STEPS:,} updates. Of the validation "
+        "sentences, "
+        + " and ".join(f"{value:.1f} % are right {name}" for name, value in exact.items())
         + f". {next(iter(views.values()))['probes']['note']}",
         "",
         *probe_rows(views),

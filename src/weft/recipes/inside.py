@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weft.recipes.study import Options, Recipe
+from weft.recipes.study import PUBLIC, Options, Recipe
 
 
 def _field(folder: Path, options: Options) -> list[str]:
@@ -17,9 +17,6 @@ def _vanishing(folder: Path, options: Options) -> list[str]:
     from weft.recipes import vanishing
 
     return vanishing.run(folder, options)
-
-
-PUBLIC = "They are not part of Weft: put them into the folder that the variable `WEFT_DATA` names."
 
 
 def _quotes(folder: Path, options: Options) -> list[str]:
@@ -60,11 +57,11 @@ def _scaling(folder: Path, options: Options) -> list[str]:
 
 LEARNED_OF_GRADIENTS = (
     "Before training, the product of an LSTM's forget gates follows σ(b_f)ᵏ at every lag, for each of the three "
-    "biases, and the gradient of an Elman network falls by its spectral radius at each step. What a cell can learn "
-    "in 300 updates follows from the gradient that it starts with: with b_f = 0 it has fallen to 0.0006 after 20 "
-    "steps, and the LSTM stays at chance (24 %); with b_f = 1 it is 0.12 (96 % right), with b_f = 2 it is above 1 "
-    "(100 %). Without a forget gate (lstm-f) nothing fades, before or after. GRU, MUT2 and MUT3 start as low as the "
-    "LSTM with b_f = 0 but have begun to keep their states open after training (39 to 57 %); the Elman networks and "
+    "biases, and the gradient of an Elman network is multiplied by its spectral radius at each step. What a cell can "
+    "learn in 300 updates follows from the gradient that it starts with: with b_f = 0 it has fallen to 0.0006 after 20 "
+    "steps, and the LSTM stays at chance (24 %); with b_f = 1 it is 0.12 (96 % right), with b_f = 2 it is above 1 (100 "
+    "%). Without a forget gate (lstm-f) nothing fades, before or after. GRU, MUT2 and MUT3 start as low as the LSTM "
+    "with b_f = 0 but in training they have begun to preserve their states (39 to 57 % right); the Elman networks and "
     "MUT1 have not."
 )
 
@@ -85,13 +82,13 @@ def field() -> Recipe:
         "field",
         "How many positions can a node of a Transformer know after n layers, if each of its k heads attends to only "
         "one position?",
-        "Heads look where the recipe says: so that no two paths meet, anywhere, or at their neighbours. The sets are "
-        "counted node by node.",
-        "Where no two paths end at the same position, every node holds exactly (k+1)ⁿ positions: 625 of 700 with "
-        "four heads and four layers. Heads that look anywhere come near to it while (k+1)ⁿ is small against the "
-        "number of positions (75 of 81 with two heads and four layers), and then lose to paths that meet (392 of "
-        "625 with four heads). Heads that look at their neighbours hold k·n + 1: their field grows with depth only "
-        "as that of a convolution does.",
+        "The recipe decides where the heads attend, in three ways: so that no two paths meet, at random, or to "
+        "neighbouring positions. Then it counts, for each node, the positions that reach it.",
+        "Where no two paths end at the same position, every node holds exactly (k+1)ⁿ positions: 625 of 700 with four "
+        "heads and four layers. Heads that attend at random come near to it while (k+1)ⁿ is small compared with the "
+        "number of positions (75 of 81 with two heads and four layers); beyond that, they reach fewer positions, "
+        "because many paths meet (392 of 625 with four heads). Heads that look at their neighbours hold k·n + 1: their "
+        "field grows with depth only as that of a convolution does.",
         by_hand=_field,
     )
 
@@ -103,12 +100,12 @@ def quotes() -> Recipe:
         "The text is *War and Peace* in English (Project Gutenberg), in lm_warpeace/train.txt and dev.txt. "
         f"{PUBLIC} A quotation is what stands between two quotation marks; an empty line ends one that was not closed.",
         "Yes. After 2,200 updates (3 minutes on one core), one cell unit of 256 tells text inside quotations from text "
-        "outside with an AUC of 0.98 on text that did not choose it; the best unit of an untrained model reaches 0.59. "
-        "A probe that sees all units is no better (0.976): the model keeps this in one unit. The picture shows that "
-        "the unit leaves zero at the first quotation mark and returns to it at the last. "
-        "An earlier run with the cell `lstm` (whose forget bias starts at 0), a lower learning rate and longer windows "
-        "had 0.84 after about as many updates; which of the three matters was not measured. The place in the word "
-        "needs no learning, as the probe on an untrained model shows (0.94).",
+        "outside with an AUC of 0.98 on text that was not used to select it; the best unit of an untrained model "
+        "reaches 0.59. A probe that sees all units is no better (0.976): the model keeps this in one unit. The picture "
+        "shows that the unit leaves zero at the first quotation mark and returns to it at the last. An earlier run "
+        "with the cell `lstm` (whose forget bias starts at 0), a lower learning rate and longer windows had 0.84 after "
+        "about as many updates; which of the three matters was not measured. The place in the word needs no learning, "
+        "as the probe on an untrained model shows (0.94).",
         by_hand=_quotes,
     )
 
@@ -118,13 +115,13 @@ def indentation() -> Recipe:
         "indentation",
         "Is there a single unit in a character language model of C code that knows whether the line is indented?",
         "The text is the folder kernel/ of the Linux source (GPL-2.0) in lm_linux/linux_kernel_dir.txt; its last "
-        f"200,000 characters train nothing. {PUBLIC} A line is indented if it begins with a tab or with two spaces or "
+        f"200,000 characters are held out. {PUBLIC} A line is indented if it begins with a tab or with two spaces or "
         "more: a single space, as before the star of a comment, is no indentation.",
         "Yes. After 2,800 updates, one cell unit of 256 tells indented lines from others with an AUC of 0.977 on code "
-        "that did not choose it (0.65 in an untrained model), and a probe on all units with 0.998. The same unit also "
-        "follows the depth: its correlation with the indentation is 0.69, and in the picture it is darker the deeper "
-        "a line is indented. Other units track comments (0.967) and strings (0.931). A probe on an untrained model "
-        "reaches 0.88 to 0.92 for all three, so a probe alone would prove little.",
+        "that was not used to select it (0.65 in an untrained model), and a probe on all units with 0.998. The same "
+        "unit also follows the depth: its correlation with the indentation is 0.69, and in the picture it is darker "
+        "the deeper a line is indented. Other units track comments (0.967) and strings (0.931). A probe on an "
+        "untrained model reaches 0.88 to 0.92 for all three, so a probe alone would prove little.",
         by_hand=_indentation,
     )
 
@@ -132,18 +129,19 @@ def indentation() -> Recipe:
 def bottleneck_holds() -> Recipe:
     return Recipe(
         "bottleneck-holds",
-        "What does the state that an encoder hands over hold: the prompt, the letters, their positions? And what is "
+        "What does the final state of an encoder contain: the prompt, the letters, their positions? And what is "
         "left of it if the decoder has attention?",
         "The recipe makes 20,000 sentences of 3 to 12 characters, to be written in upper or lower case as a prompt "
-        "says (the task of the recipe case), and 2,000 others, half of which train the probes and half judge them.",
+        "says (the task of the recipe case), and 2,000 others. Half of these train the probes, and the other half test "
+        "them.",
         "Without attention, the state has to hold the sentence from its start, because the decoder writes that first. "
         "A linear probe reads the prompt (the first symbol) from it without an error, and the next three characters at "
         "60 %, the last one only at 48 %; 80 % of the sentences are right. With attention, all sentences are right, "
-        "and the state holds what an untrained one holds: the last characters (98 and 81 %) and little of the start "
-        "(12 % for the first character after the prompt), since the decoder can look everything up. Length is learned "
-        "by both (69 and 70 %, untrained 23 %), the order of two symbols only without attention (selectivity 32 points "
-        "against 18, untrained 20). Which characters occur (the bag) can be read better from the untrained state than "
-        "from both trained ones, so that question says nothing about learning.",
+        "and the state holds what an untrained one holds: the last characters (98 %; untrained 99 %) and little of the "
+        "start (12 % for the first character after the prompt), since the decoder can look everything up. Length is "
+        "learned by both (69 and 70 %, untrained 23 %), the order of two symbols only without attention (selectivity "
+        "32 points against 18, untrained 20). Which characters occur (the bag) can be read better from the untrained "
+        "state than from both trained ones, so that question says nothing about learning.",
         by_hand=_holds,
     )
 
@@ -159,7 +157,7 @@ def heads() -> Recipe:
         "and they have habits: the symbol before, or the symbol itself, with three to four times the weight that even "
         "attention would give. The heads of the encoder attend almost evenly, and without any one of them the loss "
         "rises by 0.005 or less: so early in training, the encoder hardly uses its attention. No head does a job "
-        "alone: the sum of all 24 losses is 0.6 nats, and the largest is a tenth of it.",
+        "alone: the 24 increases in loss add up to 0.6 nats, and the largest is a tenth of that.",
         by_hand=_heads,
     )
 
@@ -177,9 +175,9 @@ def alignment() -> Recipe:
         "For reversed letters, yes: every step attends most to the letter that it writes (13 % in an untrained model). "
         "For sounds, almost: the links agree with those of the aligner with an F1 of 0.965, and 98 % of the steps do "
         "not look back. For translation, partly: after 1,200 updates and with 21.7 BLEU, F1 is 0.66 (0.17 untrained). "
-        "Function words spread their attention, and words without a counterpart attend to a neighbour: in the picture, "
-        "`fiable` attends to `source` and not to `reliable`. So attention says where a word probably comes from, and "
-        "is no substitute for an aligner. The aligner is itself a model, not the truth.",
+        "Function words spread their attention, and some words attend to a neighbour of their counterpart: in the "
+        "picture, `fiable` attends to `source` and not to `reliable`. So attention says where a word probably comes "
+        "from, and is no substitute for an aligner. The aligner is itself a model, not the truth.",
         by_hand=_alignment,
     )
 
@@ -191,12 +189,13 @@ def scaling() -> Recipe:
         "and does training change that?",
         "The recipe makes a dictionary of 32 words, in which the answer to each word is another word; queries, keys "
         "and values are learned, and begin with mean 0 and variance 1.",
-        "Without a divisor, the scores grow with √d, and softmax starts at one key: at width 256 its entropy is 5 % of "
-        "the possible one and the largest weight 0.93. What is not attended to gets no gradient, so words stay with "
-        "the entry where they began, and 71 % of the answers are right (99 % at width 16). Divided by √d, softmax "
-        "starts the same at every width (87 % of the entropy), all answers are learned, and the largest weight rises "
-        "to about 0.7. Divided by d, softmax starts at all keys alike; all answers are learned here too, but at width "
-        "256 the largest weight is still 0.07 after training: the answers are read off tiny differences between "
-        "mixtures of all values, and the attention says nothing about where they come from.",
+        "Without a divisor, the scores grow with √d, and softmax already puts nearly all weight on one key at the "
+        "start: at width 256, its entropy is 5 % of the maximum, and the largest weight is 0.93. What is not attended "
+        "to gets no gradient, so words stay with the entry where they began, and 71 % of the answers are right (99 % "
+        "at width 16). Divided by √d, softmax starts the same at every width (87 % of the entropy), all answers are "
+        "learned, and the largest weight rises to about 0.7. Divided by d, softmax starts at all keys alike; all "
+        "answers are learned here too, but at width 256 the largest weight is still 0.07 after training: the answers "
+        "are read off tiny differences between mixtures of all values, and the attention says nothing about where they "
+        "come from.",
         by_hand=_scaling,
     )

@@ -67,10 +67,10 @@ def masking() -> Recipe:
         "masking",
         "A Transformer predicts the words that are hidden in a sentence. What if a hidden word loses its position, "
         "too?",
-        "The recipe makes 6,000 sentences of seven words, such as `the old dog sees the small cat`: 14 nouns, 8 verbs "
-        "and 8 adjectives, in which no noun and no adjective comes twice. 30 % of the words are chosen, and most of "
-        "these are hidden: the model reads a mask in their place, with its position or without. The position of a mask "
-        "tells whether an article, an adjective, a noun or a verb is hidden.",
+        "The recipe makes 6,000 sentences of seven words, such as `the old dog sees the small cat`, from 14 nouns, 8 "
+        "verbs and 8 adjectives. No noun and no adjective occurs twice in a sentence. 30 % of the words are chosen, "
+        "and most of these are hidden: the model reads a mask in their place, with its position or without. The "
+        "position of a mask tells whether an article, an adjective, a noun or a verb is hidden.",
         MASKING_LEARNS,
         (Study("masking", generated(makers.ordered, 6_000, 500), variants, settings, "300ktokens", also=same_answers),),
     )
@@ -107,18 +107,18 @@ def alike(outputs: Sequence[str]) -> tuple[int, int]:
 
 
 COUNTING_LEARNS = (
-    "The LSTM counts, the GRU does not. After training with n up to 50, both LSTMs (two seeds) get every aⁿbⁿ up to "
-    "n = 200 right, four in ten of those from 201 to 350, and none beyond. aⁿbⁿcⁿ needs two counters: both get every "
+    "The LSTM counts, the GRU does not. After training with n up to 50, both LSTMs (two seeds) get every aⁿbⁿ up to n "
+    "= 200 right, four in ten of those from 201 to 350, and none beyond. aⁿbⁿcⁿ needs two counters: both get every "
     "string up to n = 100 right, and one of them every string up to 200. The GRU learns only some of the lengths that "
     "it has seen (35 % of the held-out aⁿbⁿ), and almost nothing beyond 50. The state of a GRU stays between −1 and 1, "
     "while the memory of an LSTM can grow by the same amount with every symbol (Weiss 2018). None of them counts to "
-    "500: small errors of each step add up. With aⁿbⁿcⁿ, the ten held-out strings of each seed are too few to tell the "
-    "two apart; the longer ones do."
+    "500: small errors of each step add up. With aⁿbⁿcⁿ, the ten held-out strings of each seed are too few to show a "
+    "difference between LSTM and GRU, but the longer test strings show it."
 )
 MASKING_LEARNS = (
     "A hidden word must keep its position. With positions, the model knows that the first mask is a noun and the "
     "second a verb, and never gives both the same answer. Without them, it reads the same vector at both places, and "
     "so gives both the same answer in every sentence. The accuracy falls only from 42.5 to 39.2 %, though "
-    "significantly: most sentences have one or two hidden words, and those that are left, with their positions, tell "
-    "what is missing."
+    "significantly: most sentences have only one or two hidden words, and the positions of the visible words tell what "
+    "is missing."
 )

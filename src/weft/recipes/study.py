@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, Any]
 
+PUBLIC = "The data are not part of Weft: put them into the folder that the variable `WEFT_DATA` names."
+
 
 @dataclass(frozen=True)
 class Files:

@@ -57,7 +57,7 @@ INDENTATION = Experiment("indentation", kernel, 2_800, "indented line")
 
 
 def run(experiment: Experiment, folder: Path, options: Options) -> list[str]:
-    """Train a language model, look at its units on text that trained nothing, and return the page's lines."""
+    """Train a language model, look at its units on held-out text, and return the page's lines."""
     files = experiment.files(folder / "data")
     run = trained(folder, "model", files, experiment.steps, SETTINGS, options, task="language-model")
     assert files.valid is not None
@@ -66,7 +66,7 @@ def run(experiment: Experiment, folder: Path, options: Options) -> list[str]:
     ranking, scores = numbers["summary"]["cells"]["decode.ranking"], LogFile(run.folder.log).final()
     return [
         f"{numbers['run']['about']} {numbers['run']['parameters']:,} parameters, {scores['steps']:,} updates, "
-        f"{scores['bits_per_character']:.3f} bits per character on text that trained nothing. {ranking['note']}",
+        f"{scores['bits_per_character']:.3f} bits per character on held-out text. {ranking['note']}",
         "",
         *markdown_table(ranking["columns"], ranking["rows"]),
         f"![text coloured by the best unit]({experiment.name}.png)",

@@ -150,8 +150,9 @@ def run(folder: Path, options: Options) -> list[str]:
     every = {name: measure(*variant, steps, seeds) for name, variant in variants().items()}
     draw(every, folder / "vanishing.png")
     return [
-        f"Width {WIDTH}, the mean of {seeds} seeds. Each cell reads {LENGTH} of {SYMBOLS} symbols and learns to name "
-        f"the first one at the end, for {steps} updates. A gradient of 1 is handed on unchanged.",
+        f"Width {WIDTH}, the mean of {seeds} seeds. Each cell reads sequences of {LENGTH} symbols from an alphabet "
+        f"of {SYMBOLS}, and learns in {steps} updates to name the first symbol at the end. A value of 1 in the table "
+        "means that the gradient arrives unchanged.",
         "",
         "| cell | gradient over 5 steps, before | over 20, before | over 20, after | right after training, % |",
         "|---|---:|---:|---:|---:|",
@@ -163,9 +164,10 @@ def run(folder: Path, options: Options) -> list[str]:
         "|---:|---:|---:|---:|---|---|",
         *(_gates_row(bias, lag, every[f"lstm, b_f = {bias:g}"][0]) for bias in BIASES for lag in (1, 5, 20)),
         "",
-        "An Elman network whose states are small, against its spectral radius:",
+        "How the gradient of an Elman network with small states changes at each step, beside the spectral radius of "
+        "its recurrent weights:",
         "",
-        "| spectral radius | the gradient falls at each step by |",
+        "| spectral radius | factor of the gradient at each step |",
         "|---:|---:|",
         *_elman_rows(seeds),
         "",

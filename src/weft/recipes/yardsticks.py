@@ -71,7 +71,7 @@ def beside_rules(compared: Compared) -> list[str]:
     for name, path in {**_bold(paths.predicted), **rules(paths.past, paths.future.shape[1])}.items():
         distances = np.linalg.norm(path - paths.future, axis=-1)
         table.append(f"| {name} | {distances.mean():.3f} | {distances[:, -1].mean():.3f} |")
-    return ["The same rows, with rules that learn nothing:", "", *table, ""]
+    return ["The scores of the models on the validation rows, beside rules that learn nothing:", "", *table, ""]
 
 
 def beside_kilometres(ocean: str) -> Callable[[Compared], list[str]]:

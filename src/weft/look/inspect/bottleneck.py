@@ -120,8 +120,8 @@ def of_all(material: Material) -> Plots:
     first_symbol = side.first if isinstance(side, Tokeniser) else 0
     asked = questions(rows if text else [[0] * len(row) for row in rows], pairs, first_symbol)
     about = (
-        f"Read off {what_is_handed_over(subject.model)} ({trained.shape[1]} numbers). {len(split.train):,} lines of "
-        f"{where} trained the probes, {len(split.test):,} others judge them. "
+        f"The probes read {what_is_handed_over(subject.model)} ({trained.shape[1]} numbers). They were trained on "
+        f"{len(split.train):,} lines of {where} and tested on {len(split.test):,} others. "
     )
     if not asked:
         what = (

@@ -145,8 +145,9 @@ def _judged(rows: Sequence[Sequence[Cell]], lines: int) -> Table:
         "Without one head",
         columns,
         rows,
-        f"{note}, with 95 % intervals. Marks show heads whose interval is above 0.",
+        f"{note}, with 95 % intervals.",
         warn,
+        marks="their interval is above 0",
     )
 
 

@@ -90,7 +90,7 @@ class Shaded(_Described):
 
 @dataclass(frozen=True)
 class Table(_Described):
-    """Rows of words and numbers; `warn` names rows that deserve attention, by their index.
+    """Rows of words and numbers; `warn` names rows that deserve attention, by their index, and `marks` says why.
 
     With `opens`, the first cell is the number of a line, which a click shows.
     """
@@ -101,6 +101,7 @@ class Table(_Described):
     rows: Sequence[Sequence[Cell]]
     note: str = ""
     warn: Sequence[int] = ()
+    marks: str = ""
     opens: bool = False
 
 

@@ -220,9 +220,7 @@ def _effects(measured: Measured, every: Sequence[tuple[Treatment, Effect]]) -> T
         kept = [index for index, name in enumerate(columns) if name not in ("from", "to")]
         few = f"{note} These are too few lines for intervals (at least {LEAST_LINES})."
         return Table(title, [columns[i] for i in kept], [[row[i] for i in kept] for row in rows], few)
-    return Table(
-        title, columns, rows, note + " Intervals are of 95 %. Marks show parts whose interval is above 0.", warn
-    )
+    return Table(title, columns, rows, f"{note} Intervals are of 95 %.", warn, marks="their interval is above 0")
 
 
 def _fixed(subject: Subject, pairs: Sequence[Pair]) -> Table:

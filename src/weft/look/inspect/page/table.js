@@ -27,8 +27,12 @@ renderers.table = (plot) => {
   };
   fill(rows);
   const table = element("table", { "aria-label": plot.title }, element("thead", {}, element("tr", {}, ...heads)), body);
-  return element("div", {}, heading(plot), scrolled(plot.title, table), remark(plot));
+  return element("div", {}, heading(plot), scrolled(plot.title, table), remark(plot), marks(plot));
 };
+
+function marks(plot) {
+  return plot.marks && (plot.warn || []).length ? element("p", { class: "quiet" }, `Rows with a coloured edge: ${plot.marks}.`) : null;
+}
 
 // Words stay whole: a short text is one line, a longer one has room for some words on each.
 function classOf(cell) {
