@@ -13,7 +13,7 @@ from weft.tasks import TASKS
 SENTENCES: dict[str, tuple[dict[str, Any], str]] = {
     "transduce": (
         {"target": {"tokens": "bpe"}},
-        "and an LSTM (1 layer of 256 units) with additive attention writes the",
+        "with additive attention writes the",
     ),
     "a ctc": ({"head": {"kind": "ctc"}}, "emits characters or blanks (CTC)"),
     "classify": ({"task": "classify", "encoder": {"kind": "none"}}, "A classifier: an embedding layer reads the char"),
