@@ -188,6 +188,35 @@ def test_a_track_is_compared_with_going_on_at_its_last_velocity(run: Run, table:
     assert scores["baseline"]["ade"] == pytest.approx(np.mean(distances), rel=1e-3)
 
 
+def test_targets_that_only_begin_near_their_sources_are_compared_with_the_mean(tmp_path: Path, weft: Weft) -> None:
+    path, random = tmp_path / "summaries.jsonl", np.random.default_rng(5)
+    lists = [(random.normal(size=6) * 3 + 5).round(2) for _ in range(120)]
+    rows = [{"source": x.tolist(), "target": [x.mean().round(2), x.max(), x.min()]} for x in lists]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    done = weft("train", path, "--steps", "1", "--out", tmp_path / "run")
+    assert "numbers.differences" not in done.err
+    assert "always the mean of the training targets" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_source_of_one_step_is_read_by_its_value(tmp_path: Path, weft: Weft) -> None:
+    path = tmp_path / "tank.jsonl"
+    rows = [{"source": [n / 10], "target": [n / 10 * 0.9, n / 10 * 0.81]} for n in range(100)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    done = weft("train", path, "--steps", "1", "--out", tmp_path / "run")
+    assert "chose numbers.values = True: a source of one step has no differences" in done.err
+    assert (
+        "chose numbers.differences"
+        not in weft(
+            "train", path, "--steps", "1", "--out", tmp_path / "other", "--set", "numbers.differences=false"
+        ).err
+    )
+    card = (tmp_path / "other" / "README.md").read_text(encoding="utf-8")
+    assert "| source | output | target |" in card
+    assert "✗" not in card
+    both = ["--set", "numbers.differences=false", "--set", "numbers.values=false"]
+    refused(weft("train", path, "--steps", "1", "--out", tmp_path / "no", *both), "leave nothing of a source to read")
+
+
 def test_what_numbers_are_compared_with_suits_how_they_go_on() -> None:
     pair = Pair("[1, 3, 2]", "[5, 6]")
     numbers = Numbers(1, (4.0,), (2.0,), (1.0,))

@@ -206,6 +206,28 @@ def test_a_target_that_begins_where_its_source_ends_continues_it() -> None:
     assert surveyed(off, "target")["continues"] == 0
 
 
+def test_going_on_is_compared_with_the_mean_of_the_targets() -> None:
+    """Lists whose mean, largest and smallest value are the target begin near their source's end, and do not go on."""
+    random = np.random.default_rng(4)
+    lists = random.normal(size=(300, 6)) * 3 + 5
+    summaries = [Pair(json.dumps(x.tolist()), json.dumps([x.mean(), x.max(), x.min()])) for x in lists]
+    walks = np.cumsum(random.normal(size=(300, 9)), axis=1)
+    paths = [Pair(json.dumps(x[:6].tolist()), json.dumps(x[6:].tolist())) for x in walks]
+    assert surveyed(summaries, "target")["continues"] > 0.9
+    assert surveyed(summaries, "target")["going_on"] < 0
+    assert 0.3 < surveyed(paths, "target")["going_on"] < 1
+
+
+def test_positions_matter_after_a_source_of_one_step() -> None:
+    random = np.random.default_rng(3)
+    pairs = []
+    for level in random.uniform(0, 10, 400):
+        steps = np.arange(1, 6)
+        pairs.append(Pair(json.dumps([level]), json.dumps((level * 0.9**steps + random.normal(size=5) * 0.1).tolist())))
+    assert surveyed(pairs, "target")["position_gain"] > 0.5
+    assert surveyed(pairs, "target")["direction_gain"] == 1
+
+
 def test_a_context_in_step_has_as_many_steps_as_its_target() -> None:
     pairs = [Pair("[0]", "[1, 2]", context="[5, 5]"), Pair("[0]", "[1, 2]", context="[5]")]
     assert surveyed(pairs, "context")["in_step"] == 0.5
@@ -337,10 +359,10 @@ def test_a_prediction_of_numbers_does_not_depend_on_its_batch(tracks: Path, tmp_
 
 
 @pytest.mark.parametrize(("flags", "what"), [
-    (["--nbest", "2", "--format", "tsv"], "the output of this run is the mean of the predicted numbers"),
+    (["--nbest", "2", "--format", "tsv"], "this run predicts the mean (objective.kind=distance), so it has only one"),
     (["--prefix", "a"], "outputs of this run are numbers, which have no prefix"),
     (["--beam", "4"], "beam search needs tokens, but this run predicts numbers"),
-    (["--sample"], "this run predicts only the mean of the numbers (objective.kind=distance)"),
+    (["--sample"], "this run predicts the mean (objective.kind=distance), so it has only one output"),
 ])  # fmt: skip
 def test_what_numbers_have_not_is_refused(
     weft: Weft, tracks: Path, tmp_path: Path, flags: list[str], what: str

@@ -18,7 +18,7 @@ def choose_series(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     choices.set("target.kind", "numbers", "the target column holds lists of numbers")
     if survey.kind("source") == "numbers":
         choices.set("source.kind", "numbers", "the source column holds lists of numbers")
-    _choose_encoding(choices, survey)
+    _choose_encoding(choices, survey, given)
     choose_context(choices, survey)
     _choose_learning(choices, survey, given)
     choose_length(choices, survey, given)
@@ -43,14 +43,17 @@ def share_time(choices: Choices, given: Mapping[str, Any], time: TimeBudget | No
         choices.set("train.members", cores, "each core trains a model, and their predictions are averaged")
 
 
-def _choose_encoding(choices: Choices, survey: Survey) -> None:
+def _choose_encoding(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
     target = survey.columns["target"]
-    if target["continues"] >= NUMBERS.continuing_targets:
+    wanted = given.get("numbers", {}).get("differences", True)
+    if wanted and target["continues"] >= NUMBERS.continuing_targets and target["going_on"] > 0:
         why = f"{target['continues']:.0%} of the targets continue from the last value of their source"
         choices.set("numbers.differences", True, f"{why}, so the model predicts differences")
         gain = target["position_gain"]
         matters = gain >= NUMBERS.position_gain
         why = f"the position of a series explains {gain:.0%} of the error that its differences leave"
+        if survey.columns.get("source", {}).get("longest") == 1:
+            matters, why = True, "a source of one step has no differences"
         choices.set("numbers.values", matters, why if matters else "")
         _choose_momentum(choices, target)
     missing = sum(column.get("missing", 0) for column in survey.columns.values())

@@ -33,6 +33,11 @@ def check_series(spec: Spec) -> None:
             f"objective.components={objective.components} has no effect with objective.kind={objective.kind}; "
             "leave objective.components out, or set objective.kind=mixture"
         )
+    if not (spec.numbers.values or spec.numbers.differences):
+        raise ValueError(
+            "numbers.values=false and numbers.differences=false leave nothing of a source to read; "
+            "leave one of them out"
+        )
     if spec.numbers.momentum and not spec.numbers.differences:
         raise ValueError(
             "numbers.momentum=true has no effect with numbers.differences=false; set numbers.differences=true, or "

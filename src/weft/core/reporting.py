@@ -13,10 +13,17 @@ class Example:
     source: str
     wanted: str
     output: str
+    exact: bool = True  # whether an output can equal its target: numbers only come near
 
     @property
     def correct(self) -> bool:
         return self.wanted == self.output
+
+    @property
+    def mark(self) -> str:
+        if not self.exact:
+            return "≈"
+        return "✓" if self.correct else "✗"
 
 
 class Reporter(Protocol):

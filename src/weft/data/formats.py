@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from weft.core.errors import UserError
+from weft.core.pair import OFFSET
 from weft.data.delimiters import NAMES, delimiter_of
 from weft.data.files import STDIN_SUFFIX, File, Stamps, raw_lines
 
@@ -53,6 +54,7 @@ class Layout:
 
 
 def _clipped(text: str) -> str:
+    text = text.partition(OFFSET)[0]
     return repr(text if len(text) <= LONGEST_EXAMPLE else f"{text[: LONGEST_EXAMPLE - 1]}…")
 
 

@@ -19,6 +19,8 @@ def affordable_pairs(
     Growing samples are decoded, so that a slow or busy machine is known for one before much time is lost.
     """
     size, pairs = FIRST_SAMPLE, len(validator.pairs)
+    if size * GROWTH < pairs:
+        evaluate(validator.part(1))  # the first evaluation of a process also loads what it needs
     while size * GROWTH < pairs:
         began = time.monotonic()
         evaluation = evaluate(validator.part(size))

@@ -35,6 +35,7 @@ def evaluation_line(
     metric: str,
     epochs: float,
     share: float,
+    all_pairs: int,
     examples: Sequence[Example],
     scored_as: str = "text",
 ) -> dict[str, Any]:
@@ -46,6 +47,7 @@ def evaluation_line(
         "epoch": round(epochs, 4),
         **evaluation.metrics,
         "pairs": evaluation.n,
+        "of": all_pairs,
         "metric": metric,
         "score": evaluation.metrics[metric],
         "best": progress.best_step == progress.step,

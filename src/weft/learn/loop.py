@@ -329,9 +329,10 @@ class Trainer:
             self.validator = self.validator.part(evaluation.n)
         self._compare_with_best(evaluation)
         self._tick()
-        shown, kind = examples(self.validator.pairs, evaluation.outputs), self.validator.sides.scored_as
+        kind = self.validator.sides.scored_as
+        shown = examples(self.validator.pairs, evaluation.outputs, scored_as=kind)
         line = evaluation_line(
-            self.progress, evaluation, self.spec.train.select, self._epochs(), self.share, shown, kind
+            self.progress, evaluation, self.spec.train.select, self._epochs(), self.share, self._all_pairs, shown, kind
         )
         if self.world.first:
             self.log.write(line)

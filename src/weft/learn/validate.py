@@ -123,17 +123,19 @@ class Validator:
         )
 
 
-def examples(pairs: Sequence[Pair], outputs: Sequence[Any], count: int = 2) -> list[Example]:
+def examples(pairs: Sequence[Pair], outputs: Sequence[Any], count: int = 2, scored_as: str = "text") -> list[Example]:
     """Return a few pairs with their outputs, always the same ones, so that one sees them change."""
     if not all(isinstance(output, str) for output in outputs):  # likelihoods
         return []
     rows = [len(pairs) * (i + 1) // (count + 1) for i in range(min(count, len(pairs)))]
-    return [Example(shown_input(pairs[row]), _wanted(pairs[row], outputs[row]), outputs[row]) for row in rows]
+    exact = scored_as != "numbers"
+    return [Example(shown_input(pairs[row]), _wanted(pairs[row], outputs[row]), outputs[row], exact) for row in rows]
 
 
 def shown_input(pair: Pair) -> str:
-    """Return the input of a pair as examples show it: tag, features and source."""
-    return " ".join([*([pair.tag] if pair.tag else []), *pair.features, shown(pair.source)])
+    """Return the input of a pair as examples show it: tag, features, a context that is text, and source."""
+    source = " ".join([*([pair.tag] if pair.tag else []), *pair.features, shown(pair.source)])
+    return source if not pair.context or pair.context.startswith("[") else f"{pair.context} · {source}"
 
 
 def _wanted(pair: Pair, output: str) -> str:

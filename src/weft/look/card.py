@@ -267,11 +267,19 @@ def _series(final: Mapping[str, Any]) -> list[str]:
 
 
 def _examples(final: Mapping[str, Any]) -> list[str]:
+    near = final.get("target") == "numbers"  # which are near or far, not right or wrong
+
+    def judged(output: str, target: str) -> str:
+        if near:
+            return _escaped(target)
+        return "✓" if output == target else f"✗ {_escaped(target)}"
+
     rows = [
-        f"| {_escaped(source)} | {_escaped(output)} | {'✓' if output == target else '✗ ' + _escaped(target)} |"
+        f"| {_escaped(source)} | {_escaped(output)} | {judged(output, target)} |"
         for source, target, output in final.get("examples") or ()
     ]
-    return ["## Examples", "", "| source | output | |", "|---|---|---|", *rows, ""] if rows else []
+    heading = f"| source | output | {'target' if near else ''} |"
+    return ["## Examples", "", heading, "|---|---|---|", *rows, ""] if rows else []
 
 
 def tunes_of(final: Mapping[str, Any]) -> Sequence[Sequence[str]]:

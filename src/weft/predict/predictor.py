@@ -142,11 +142,10 @@ class Predictor:
             what = "a CTC model has no decoder, so it cannot use a prefix"
             raise UserError(what, "prefix", "leave it out, or use a run with head.kind=tokens")
         objective = self.spec.objective.kind
-        if search.kind == "sample" and objective in POINTS:
-            what = f"this run predicts only the mean of the numbers (objective.kind={objective}), so it cannot sample"
-            raise UserError(
-                what, "search.kind sample", "leave it out, or train with objective.kind=gaussian or mixture"
-            )
+        if (search.kind == "sample" or nbest > 1) and objective in POINTS:
+            what = f"this run predicts the mean (objective.kind={objective}), so it has only one output for each input"
+            where = "search.kind sample" if search.kind == "sample" else f"nbest={nbest}"
+            raise UserError(what, where, "leave it out, or train with objective.kind=gaussian or mixture")
         plan = make_plan(search, self._by_direction()[0].sides, nbest, prefix)
         return replace(plan, seconds=search.seconds, symbol_bytes=sum(map(_symbol_bytes, (self, *self.others))))
 

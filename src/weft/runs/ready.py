@@ -148,7 +148,7 @@ def _numbers(prepared: Prepared, spec: Spec, role: Role) -> Side:
             step_scale=_target_steps(side, survey, settings),
             values=not settings.differences,
             differences=settings.differences,
-            continues=continues,
+            continues=continues and (settings.differences or survey["going_on"] > 0),
             momentum=settings.momentum,
             length=settings.stop,
         )

@@ -108,7 +108,7 @@ class Plain:
             return
         self.say(text)
         for example in examples:
-            self.say(f"  {mark(example)} {short(example.source)} → {short(example.output)}{wanted(example)}")
+            self.say(f"  {example.mark} {short(example.source)} → {short(example.output)}{wanted(example)}")
 
     def close(self) -> None: ...
 
@@ -158,10 +158,10 @@ class Live:
             return
         self.say(text)
         for example in examples:
-            colour = "green" if example.correct else "red"
+            colour = {"✓": "green", "✗": "red"}.get(example.mark, "dim")
             source, output = _plain(short(example.source)), _plain(short(example.output))
             shown = f"{source} [dim]→[/] {output}[dim]{_plain(wanted(example))}[/]"
-            self._console.print(f"  [{colour}]{mark(example)}[/] {shown}")
+            self._console.print(f"  [{colour}]{example.mark}[/] {shown}")
 
     def close(self) -> None:
         self._bar.stop()
@@ -192,11 +192,8 @@ def worth_telling(line: dict[str, Any]) -> dict[str, str]:
 def describe_evaluation(line: dict[str, Any]) -> str:
     metrics = " · ".join(f"{name} {score}" for name, score in worth_telling(line).items())
     greedy = ", greedy" if line.get("target", "text") == "text" else ""
-    return f"validation at step {line['step']:,}{greedy}: loss {line['loss']:.3f} · {metrics}"
-
-
-def mark(example: Example) -> str:
-    return "✓" if example.correct else "✗"
+    sample = f" ({line['pairs']:,} of {line['of']:,} pairs)" if line.get("of", 0) > line.get("pairs", 0) else ""
+    return f"validation at step {line['step']:,}{greedy}{sample}: loss {line['loss']:.3f} · {metrics}"
 
 
 def wanted(example: Example) -> str:

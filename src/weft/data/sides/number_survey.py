@@ -22,7 +22,7 @@ class NumbersCollector:
         self._missing = self._continuing = self._in_step = 0
         self._lengths: list[int] = []
         self._sums: dict[str, tuple[int, Array, Array]] = {}  # count, sum, sum of squares
-        self._gain = PositionGain()
+        self._gain, self._going_on = PositionGain(), _GoingOn()
         self._origin: Array | None = None  # so that large values with little variance keep their digits
 
     def add(self, block: Block, role: str) -> None:
@@ -39,6 +39,7 @@ class NumbersCollector:
             if before is not None:
                 self._continuing += 1
                 self._gain.add(before, filled)
+                self._going_on.add(before, filled)
                 self._add("changes", steps - last_step(before))
             self._add("values", filled - self._origin)
             self._add("steps", steps)
@@ -64,10 +65,34 @@ class NumbersCollector:
             "mean_length": float(np.mean(self._lengths)),
             "missing": self._missing,
             "continues": self._continuing / len(self._lengths),
+            "going_on": self._going_on.share(),
             "in_step": self._in_step / len(self._lengths),
             "position_gain": self._gain.result(),
             "direction_gain": self._gain.of_direction(),
         }
+
+
+class _GoingOn:
+    """How well targets are predicted by sources that stay at their last value, or keep their last velocity."""
+
+    def __init__(self) -> None:
+        self._count, self._origin = 0, np.zeros(0)
+        self._sum, self._squares, self._errors = np.zeros(0), 0.0, np.zeros(2)
+
+    def add(self, source: Array, target: Array) -> None:
+        if not self._count:
+            self._origin, self._sum = target[0], np.zeros(target.shape[1])
+        off, values = target - source[-1:], target - self._origin
+        moved = np.arange(1, len(target) + 1)[:, None] * last_step(source)
+        self._errors += [(off**2).sum(), ((off - moved) ** 2).sum()]
+        self._count += len(target)
+        self._sum += values.sum(0)
+        self._squares += float((values**2).sum())
+
+    def share(self) -> float:
+        """Return the share of the variance that the better of the two predicts; below 0: the mean is better."""
+        variance = self._squares - float((self._sum**2).sum()) / max(1, self._count)
+        return 1 - float(self._errors.min()) / variance if variance > 0 else 0.0
 
 
 def _steps(filled: Array, source: str) -> tuple[Array, Array | None]:

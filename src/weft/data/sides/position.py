@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 ROWS = 20_000  # that are looked at
-STEPS = 3  # of the source that the models know
+STEPS = 3  # of the source that the models know; 0 before a source begins
 PARTS = 10  # neighbouring rows are alike, so that every second part of them is for testing
 FEWEST = 200  # rows that tell something
 RIDGE = 1e-3
@@ -26,8 +26,9 @@ class PositionGain:
 
     def add(self, source: Array, target: Array) -> None:
         """Add the values of a source and of the target that continues it, (T, F) each."""
-        if len(self._ways) < ROWS and len(source) > STEPS:
-            self._steps.append(np.diff(source[-STEPS - 1 :], axis=0).flatten())
+        if len(self._ways) < ROWS:
+            steps = np.diff(source[-STEPS - 1 :], axis=0)
+            self._steps.append(np.pad(steps, ((STEPS - len(steps), 0), (0, 0))).flatten())
             self._positions.append(source[-1])
             self._ways.append(target[-1] - source[-1])
 
@@ -43,11 +44,11 @@ class PositionGain:
         """Return the share that a model takes away which treats directions differently.
 
         The other one has the same weights for all features and no bias: turned or mirrored sources have outputs that
-        are turned or mirrored alike. 1 where there are too few rows to tell.
+        are turned or mirrored alike. 1 where there are too few rows to tell, or sources of one step.
         """
-        if len(self._ways) < FEWEST:
-            return 1.0
         steps, ways = np.array(self._steps), np.array(self._ways)
+        if len(ways) < FEWEST or not steps.any():
+            return 1.0
         width = ways.shape[1]
         same = steps.reshape(len(steps), -1, width).transpose(0, 2, 1).reshape(len(steps) * width, -1)
         return _gain(_distances(same, ways.reshape(-1, 1), width, bias=False), _distances(steps, ways))
