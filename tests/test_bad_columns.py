@@ -88,7 +88,7 @@ def test_contexts_of_other_lengths_are_attended_to(tmp_path: Path, weft: Weft) -
     table = write(tmp_path / "table.jsonl", with_context(short=True))
     done = weft("train", table, "--context", "context", "--steps", "1", "--out", str(tmp_path / "run"), *SMALL)
     assert done.code == 0
-    assert "chose context.use = attend: contexts are not as long as their targets" in done.err
+    assert "chose context.use = attend: 1 of 60 contexts are not as long as their targets; to find them" in done.err
 
 
 def test_a_run_of_numbers_does_not_start_from_a_run_of_text(tmp_path: Path, weft: Weft, tiny_run: Any) -> None:

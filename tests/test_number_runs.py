@@ -198,6 +198,15 @@ def test_targets_that_only_begin_near_their_sources_are_compared_with_the_mean(t
     assert "always the mean of the training targets" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
 
 
+def test_a_run_on_numbers_of_another_width_is_not_started_from(run: Run, tmp_path: Path, weft: Weft) -> None:
+    path = tmp_path / "plain.jsonl"
+    rows = [{"past": [1.0, 2.0, n], "future": [n + 1.0, 0.5]} for n in range(60)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    done = weft("train", path, "--init", run.path, "--steps", "1", "--out", tmp_path / "run")
+    assert "has 1 number per step, but in the run given by --init it has 2" in done.err
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_source_of_one_step_is_read_by_its_value(tmp_path: Path, weft: Weft) -> None:
     path = tmp_path / "tank.jsonl"
     rows = [{"source": [n / 10], "target": [n / 10 * 0.9, n / 10 * 0.81]} for n in range(100)]

@@ -772,6 +772,7 @@ def test_a_table_of_inputs_may_have_a_header() -> None:
     assert inputs(put("in.tsv", "target\tsource\na\tb\n")) == [Pair("b")]
     error = stops_inputs(put("in.tsv", "lang\twords\nen\ta\n"), columns)
     assert (error.what, error.where) == ("there is no column 'word' for the source", "in.tsv:1")
+    assert error.todo.startswith("the run was trained with this column: add it, or give another one this name")
     assert "'words'" in error.todo
 
 

@@ -303,6 +303,15 @@ def test_scores_of_numbers_are_those_of_their_formulas() -> None:
     assert scores["r2"] == pytest.approx(1 - 26 / 0.5)
 
 
+@pytest.mark.parametrize(("output", "reference"), [("[1, 4]", "[1, 2, 3, 4]"), ("[1, 2, 3, 4]", "[1, 4]")])
+def test_a_series_that_ends_too_soon_or_too_late_goes_on_at_its_last_value(output: str, reference: str) -> None:
+    scores = table_of("numbers").score([output], [[reference]])
+    assert scores["ade"] == pytest.approx((0 + 2 + 1 + 0) / 4)
+    assert scores["fde"] == 0
+    assert scores["r2"] < 1
+    assert table_of("numbers").score(["[]"], [[reference]])["mse"] == 0
+
+
 def test_a_perfect_series_has_r2_of_one() -> None:
     assert table_of("numbers").score(["[1, 2, 3]"], [["[1, 2, 3]"]])["r2"] == 1
 

@@ -96,9 +96,14 @@ def choose_context(choices: Choices, survey: Survey) -> None:
     if survey.kind("context") == "none":
         return
     choices.set("context.kind", survey.kind("context"))
-    in_step = survey.columns.get("context", {}).get("in_step", 0.0) == 1
-    why = "every context is as long as its target" if in_step else "contexts are not as long as their targets"
-    choices.set("context.use", "step" if in_step else "attend", why)
+    share = survey.columns.get("context", {}).get("in_step", 0.0)
+    if share == 1:
+        choices.set("context.use", "step", "every context is as long as its target")
+        return
+    others = round((1 - share) * survey.pairs)
+    hint = "; to find them, set context.use=step" if others < survey.pairs - others else ""
+    why = f"{others:,} of {survey.pairs:,} contexts are not as long as their targets{hint}"
+    choices.set("context.use", "attend", why)
 
 
 def choose_length(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:

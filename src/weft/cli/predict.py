@@ -111,10 +111,10 @@ def predict(
 ) -> None:
     """Print one output line for each input line, in order.
 
-    A file that ends in .tsv, .csv, .jsonl or .parquet is read with the columns of the training data. Any other file
-    holds plain lines; if the run was trained with a tag or features, put them after the source, separated by tabs, or
-    give one tag for all lines with --tag. For a language model, each line is a prompt; its continuation is printed
-    without the prompt.
+    A file that ends in .tsv, .csv, .jsonl, .parquet or .conll is read with the columns of the training data. Any other
+    file holds plain lines; if the run was trained with a tag or features, put them after the source, separated by
+    tabs, or give one tag for all lines with --tag. For a language model, each line is a prompt; its continuation is
+    printed without the prompt.
 
     If the run has been exported to CTranslate2 in float32, CTranslate2 is used for all options that it supports, and
     torch otherwise.

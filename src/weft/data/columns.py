@@ -132,11 +132,14 @@ def beyond(role: str, column: int, width: str, where: str, policy: BadRowPolicy)
     return UserError(f"the {role} should be in column {column}, but there are only {width}", where, todo)
 
 
-def unknown(role: str, column: str, names: Sequence[str], where: str) -> UserError:
+def unknown(role: str, column: str, names: Sequence[str], where: str, policy: BadRowPolicy) -> UserError:
     """Return the error of a column name that is not there."""
     known = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…" for name in names[:30]]
     todo = did_you_mean(column, known)
-    if where.endswith(":1"):  # a line of a table, and not the names of a Parquet file
+    if not policy.training:
+        listed = ", ".join(map(repr, known))
+        todo = f"the run was trained with this column: add it, or give another one this name (there are {listed})"
+    elif where.endswith(":1"):  # a line of a table, and not the names of a Parquet file
         number = f"give a number from 1 to {len(names)}: --{role} {len(names)}"
         todo += f" (the first line of the file); without a header, {number}"
     return UserError(f"there is no column {column!r} for the {role}", where, todo)

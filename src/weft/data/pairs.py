@@ -208,7 +208,7 @@ def _rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRowPoli
         chosen = choose_fields(fields.top, fields.leaves, columns, roles, file.name, policy)
         for role, name in chosen.items() if kind == "parquet" else ():
             if name not in fields.leaves:
-                raise unknown(role, name, list(fields.leaves), file.name)
+                raise unknown(role, name, list(fields.leaves), file.name, policy)
         unused = [name for name in fields.leaves if name not in chosen.values()] if columns == AUTOMATIC else []
         policy.report.layout = Layout(file.name, chosen, f"; not used: {', '.join(unused)}" if unused else "")
         return list(chosen.values())

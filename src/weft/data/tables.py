@@ -177,7 +177,7 @@ class _Table:
     ) -> int:
         width = len(self.rows[0])
         if isinstance(column, str) and column not in names:
-            raise unknown(role, column, names, self.where)
+            raise unknown(role, column, names, self.where, self.policy)
         if isinstance(column, int) and column > width:
             raise beyond(role, column, _columns(width), self.where, self.policy)
         if isinstance(column, int):

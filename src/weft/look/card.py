@@ -237,7 +237,8 @@ def _confusions(final: Mapping[str, Any]) -> list[str]:
         f"| {_escaped(label)} | {sum(counts):,} | {f1:.1f} |"
         for label, counts, f1 in zip(confusion.labels, confusion.counts, confusion.f1())
     ]
-    table = ["| label | validation rows | F1 (%) |", "|---|---:|---:|", *rows, ""]
+    unit = "words" if final.get("target") == "labels" else "rows"
+    table = [f"| label | validation {unit} | F1 (%) |", "|---|---:|---:|", *rows, ""]
     return [
         "## Labels",
         "",

@@ -12,7 +12,8 @@ from weft.core.errors import UserError
 from weft.core.pair import UNKNOWN
 from weft.core.reporting import Reporter
 from weft.core.shapes import Hidden, Symbols
-from weft.data.prepare import Prepared
+from weft.data.prepare import Prepared, counted
+from weft.data.sides.numbers import Numbers
 from weft.data.sides.sides import Sides
 from weft.data.text.tokens import Tokeniser
 from weft.learn.model import model_of
@@ -84,6 +85,16 @@ def check_kinds(init: Path, prepared: Prepared) -> None:
                 f"the {role} is of kind {here}, but in the run given by --init it is of kind {there}",
                 str(init),
                 "start from a run on data of this kind, or without --init",
+            )
+        if (
+            isinstance(side := sides.by_role.get(role), Numbers)
+            and side.width != prepared.survey.columns[role]["width"]
+        ):
+            raise UserError(
+                f"the {role} has {counted(prepared.survey.columns[role]['width'], 'number')} per step, but in the run "
+                f"given by --init it has {side.width}",
+                str(init),
+                "start from a run on data of this width, or without --init",
             )
 
 

@@ -1,7 +1,7 @@
 """Scores of numbers: outputs and references are lists of numbers as JSON, in the units of the data.
 
-Where an output is shorter or longer than its reference, the steps that both have are compared. A missing number of the
-reference is left out.
+Where an output is shorter or longer than its reference, the shorter of the two goes on at its last value, so that a
+wrong length costs something. A missing number of the reference is left out.
 """
 
 # T steps · F features
@@ -28,14 +28,19 @@ def values_of(cell: str) -> Array:
     import numpy as np
 
     values = np.array(json.loads(cell) if cell else [], dtype=np.float64)
-    return values.reshape(len(values), -1)
+    return values.reshape(len(values), -1) if values.size else values.reshape(0, 1)
 
 
 def _errors(output: str, references: Sequence[str]) -> tuple[Array, Array]:
-    """Return output − reference, and the reference, over the steps that both have (T, F)."""
+    """Return output − reference, and the reference, over the steps of the longer one (T, F)."""
+    import numpy as np
+
     predicted, wanted = values_of(output), values_of(references[0])
-    steps = min(len(predicted), len(wanted))
-    return predicted[:steps] - wanted[:steps], wanted[:steps]
+    if len(predicted) != len(wanted):
+        steps = max(len(predicted), len(wanted)) if len(predicted) and len(wanted) else 0
+        at = np.arange(steps)
+        predicted, wanted = (values[np.minimum(at, len(values) - 1)] for values in (predicted, wanted))
+    return predicted - wanted, wanted
 
 
 def _squared(output: str, references: Sequence[str]) -> tuple[float, float]:
@@ -90,7 +95,7 @@ def _last_distance(output: str, references: Sequence[str]) -> tuple[float, float
 
 
 def mean_distance(output: str, reference: str) -> float:
-    """Return the mean distance of an output from its reference over the steps that both have; 0 if there are none."""
+    """Return the mean distance of an output from its reference over all steps; 0 if there are none."""
     total, steps = _distances(output, [reference])
     return total / max(1.0, steps)
 
@@ -100,7 +105,8 @@ NUMBERS = Table(
         name="ade",
         label="mean distance (ADE)",
         better="lower",
-        explain="average displacement error: the mean distance between output and reference over all steps",
+        explain="average displacement error: the mean distance between output and reference over all steps (if their "
+        "lengths differ, the shorter one goes on at its last value)",
         corpus=sums_of(_distances, mean),
         line=_distances,
         combine=mean,

@@ -121,10 +121,10 @@ def decode(
     return results
 
 
-def cut_short(lines: Sequence[int], seconds: float) -> str:
+def cut_short(lines: Sequence[int], seconds: float, rest: str = "the best so far is") -> str:
     """Say which lines of the input (counted from 0) have what was found when their time was over."""
     which = f"line {lines[0] + 1}" if len(lines) == 1 else f"lines from {min(lines) + 1} to {max(lines) + 1}"
-    return f"{which}: the search took more than search.seconds={seconds:g} a line, and the best so far is written"
+    return f"{which}: the search took more than search.seconds={seconds:g} a line, and {rest} written"
 
 
 def _batches(lengths: Sequence[int], batch_lines: int, batch_symbols: int, equal: bool = False) -> list[list[int]]:

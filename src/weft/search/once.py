@@ -104,7 +104,7 @@ def series(
             for row, rolled in zip(rows, _rolled(models, columns, shapes, steps, lengths.learned, noise, clock)):
                 results[row].append(rolled)
         if clock.rang:
-            warnings.warn(cut_short([lines[row] for row in rows], plan.seconds), stacklevel=2)
+            warnings.warn(cut_short([lines[row] for row in rows], plan.seconds, "the steps so far are"), stacklevel=2)
         if tick is not None:
             tick(len(rows))
     return results

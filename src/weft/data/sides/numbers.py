@@ -161,6 +161,8 @@ class NumbersKind:
         if values.size > longest:
             what = f"the {role} has {values.size:,} numbers, but the limit is {longest:,}"
             return Fault(what, "shorten or split it, or raise data.longest")
+        if np.isnan(values).all():
+            return Fault(f"the {role} has only missing values", "give at least one number")
         if role not in self.may_be_missing and np.isnan(values).any():
             todo = "fill it in, or set numbers.missing=interpolate (or mask, which also tells the model where)"
             return Fault(f"the {role} has a missing value (null)", todo)
