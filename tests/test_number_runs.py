@@ -256,3 +256,10 @@ def test_an_input_that_is_not_like_the_sources_is_refused_in_python_and_on_the_c
     assert what in caught.value.what
     assert caught.value.where == "line 2 of the list"
     refused(weft("predict", run.path, stdin=f"{SOURCE}\n{cell}\n"), what, "<stdin>:2", after_lines=1)
+
+
+def test_the_log_probability_of_a_sample_is_in_the_units_of_the_data_as_the_loss_is(run: Run) -> None:
+    sampled = run.predict([SOURCE], search={"kind": "sample"})[0]
+    target = json.dumps(json.loads(str(sampled)))
+    loss = run.evaluate([(SOURCE, target)])["loss"]
+    assert sampled.outputs[0].log_prob == pytest.approx(-loss * len(json.loads(target)), rel=1e-3)

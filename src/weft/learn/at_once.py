@@ -61,7 +61,7 @@ def _series(
 ) -> Outputs:  # fmt: skip
     assert isinstance(sides.target, Numbers | Notes)
     lengths = _lengths(sides.target, rows[0], plan, lines)
-    return series(models, _inputs(rows), sides.input_shapes, plan, device, lengths, lines, tick)
+    return series(models, _inputs(rows), sides.input_shapes, plan, device, lengths, lines, tick, sides.units)
 
 
 def _hidden(

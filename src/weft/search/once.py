@@ -88,10 +88,11 @@ def _in_step(log_probs: Tensor, source: Sequence[int]) -> list[Hypothesis]:
 @torch.inference_mode()
 def series(
     models: Sequence[Any], inputs: Sequence[Inputs], shapes: Shapes, plan: SearchPlan, device: torch.device,
-    lengths: Lengths, lines: Sequence[int], tick: Callable[[int], None] | None = None,
+    lengths: Lengths, lines: Sequence[int], tick: Callable[[int], None] | None = None, units: Sequence[float] = (),
 ) -> list[list[Rollout]]:  # fmt: skip
     """Roll each line out: the mean of what the models predict is read next; `sample` draws instead, nbest times.
 
+    Log-probabilities are those of numbers in `units`, by feature (of encoded numbers, if there are none).
     Sources that the outputs continue are never padded: the decoder reads them.
     """
     results: list[list[Rollout]] = [[] for _ in inputs[0].source]
@@ -101,7 +102,7 @@ def series(
         for sample in range(samples):
             filled = _filled([lines[row] for row in rows], columns[0][0].size)
             noise = _noise(plan, filled, sample) if plan.kind == "sample" else None
-            for row, rolled in zip(rows, _rolled(models, columns, shapes, steps, lengths.learned, noise, clock)):
+            for row, rolled in zip(rows, _rolled(models, columns, shapes, steps, lengths.learned, noise, clock, units)):
                 results[row].append(rolled)
         if clock.rang:
             warnings.warn(cut_short([lines[row] for row in rows], plan.seconds, "the steps so far are"), stacklevel=2)
@@ -116,12 +117,13 @@ def _noise(plan: SearchPlan, lines: Sequence[int], sample: int) -> Noise:
 
 def _rolled(
     models: Sequence[Any], columns: Sequence[tuple[Column, Column | None]], shapes: Shapes, steps: Sequence[int],
-    learned: bool, noise: Noise | None, clock: Clock,
+    learned: bool, noise: Noise | None, clock: Clock, units: Sequence[float],
 ) -> Iterator[Rollout]:  # fmt: skip
     assert isinstance(shapes.target, Vectors | Notes)
     states = [model.begin(source, context) for model, (source, context) in zip(models, columns)]
     size = columns[0][0].size
     y = torch.zeros(size, shapes.target.width, device=columns[0][0].device)
+    unit = torch.tensor(units or 1.0, device=y.device)
     values, scores, ends = [], [], torch.full((size,), max(steps), device=y.device)
     for step in range(1, max(steps) + 1):
         emitted = [model.emit(y, state) for model, state in zip(models, states)]
@@ -130,7 +132,7 @@ def _rolled(
         y = (emission.best() if noise is None else emission.draw(noise))[:, 0]
         values.append(y)
         real = torch.ones(size, 1, dtype=torch.bool, device=y.device)
-        scores.append(-emission.nll(Column(y[:, None], real))[:, 0])
+        scores.append(0.0 - (emission.scaled(unit) if units else emission).nll(Column((y * unit)[:, None], real))[:, 0])
         if learned:
             ends = torch.where(emission.stops(), ends.clamp(max=step), ends)
         if bool((ends[: len(steps)] <= step).all()) or clock.is_over():
