@@ -148,11 +148,15 @@ def arithmetic() -> Recipe:
         "The recipe makes 60,000 tasks as Jozefowicz 2015 describes them. One network reads the task and another of "
         "the same kind writes the answer, starting from the last state of the first. The score is next-character "
         "accuracy with teacher forcing. All cells learn from the same number of characters.",
-        "With this small budget there are two groups: lstm-f, mut2, gru and mut3 predict 43 to 47 % of the characters, "
-        "the others 33 to 37 %. This shows how fast a cell learns at first, not how good it becomes in the end: "
-        "lstm-f, first here, is last in the published column. The published figures come from far longer training and "
-        "from a search over settings for each cell, which explains the low rank correlation. `--budget 20Mtokens` "
-        "shows more.",
+        "MUT2, GRU and MUT3 are first (70 to 71 %) and not significantly different; lstm-b, whose forget gate starts "
+        "open, follows with 69.6 %, in two thirds of their time. With a forget bias of 0, an LSTM has 64.5 %. Of the "
+        "three gates, the input gate matters most here: without it (lstm-i), a model begins to learn much later, and "
+        "has 52 %. The Elman network learns almost nothing (33 %). The curves are nearly flat at the end, because the "
+        "learning rate falls to 0. The published order agrees that MUT3, lstm-b, MUT2 and GRU are near the top, and "
+        "lstm-i and the Elman network near the end. It differs in lstm-f, which is last there (29.3 %) and has 67.9 % "
+        "here, and in MUT1, which is first there. The rank correlation is 0.41, from one seed and one learning rate "
+        "for all cells. The published figures are about 20 points higher: they come from far longer training and from "
+        "a search over settings for each cell.",
         (ten_architectures("arithmetic", generated(makers.arithmetic, 60_000, 600), 0),),
     )
 
