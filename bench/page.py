@@ -247,7 +247,8 @@ SECTIONS = [
         "How the time grows with the lengths of the source (M) and of the target (N), the size of the vocabulary (V) "
         "and the number of hypotheses (K), for untrained models of width 64 on one thread. The fitted formula has only "
         "the terms that theory predicts: M², MN and N² for the attention of the Transformer, and M, N and MN for "
-        "recurrent models with attention. The exponents are measured between the two largest sizes.",
+        "recurrent models with attention. The columns *exponent* say how fast the time grows with the size "
+        "(time ∝ size^exponent), measured between the two largest sizes.",
         costs,
     ),
 ]

@@ -64,7 +64,9 @@ def test_a_file_for_lines_that_cannot_be_written_is_refused_before_the_run_is_lo
     weft: Weft, tmp_path: Path
 ) -> None:
     pairs = table(tmp_path / "a.tsv")
-    refused(weft("evaluate", "no-run", pairs, "--lines", "nowhere/a.tsv"), "there is no folder nowhere", "--lines")
+    refused(
+        weft("evaluate", "no-run", pairs, "--lines", "nowhere/a.tsv"), "the folder 'nowhere' does not exist", "--lines"
+    )
     refused(weft("evaluate", "no-run", pairs, "--lines", tmp_path), "this is a folder", "--lines")
 
 

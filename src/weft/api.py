@@ -468,4 +468,4 @@ def _pair(item: Any, where: str) -> Pair:
     if isinstance(item, Pair):
         return with_cells(item, where)
     todo = "give (source, target) or weft.Pair(…); to read a file, give its name instead of a list"
-    raise UserError(f"{item!r} is not a pair", where, todo)
+    raise UserError(f"{item!r} is not a pair of texts or of lists", where, todo)

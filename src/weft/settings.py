@@ -129,8 +129,8 @@ def put(tree: Layer, key: str, value: Any) -> None:
     for name in path:
         below = tree.setdefault(name, {})
         if not isinstance(below, dict):
-            todo = f"leave {name}={below} out, and set a setting of the group: {name}.{leaf}={value}"
-            raise UserError(f"{name} is a group of settings, but its value is {below!r}", f"setting {key}", todo)
+            todo = f"leave {name}={below} out, and keep {name}.{leaf}={value}"
+            raise UserError(f"{name} is a group of settings and cannot have a value itself", f"{name}={below}", todo)
         tree = below
     tree[leaf] = value
 

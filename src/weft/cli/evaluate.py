@@ -12,7 +12,7 @@ import typer
 
 from weft.cli import common
 from weft.cli.predict import SEARCH_FLAGS, search_changes
-from weft.cli.rows import check_folder, column_values, scores_by_value, write_lines
+from weft.cli.rows import check_lines_file, column_values, scores_by_value, write_lines
 
 FLAGS = {"among": "--among", "tag": "--tag", "features": "--features", **SEARCH_FLAGS}
 
@@ -84,7 +84,7 @@ def evaluate(
 
     search = search_changes(beam, greedy, False, {})
     if lines is not None:
-        check_folder(lines)
+        check_lines_file(lines)
     strict = common.strict()
     loaded = load(run, *(with_ or ()), strict=strict)
     other = None if against is None else load(against, strict=strict)

@@ -90,8 +90,8 @@ def inspect(
     """
     from weft.api import load
     from weft.core.errors import UserError
+    from weft.core.files import check_writable
     from weft.look.inspect.pictures import check_format
-    from weft.look.inspect.report import check_writable
 
     if bool(inputs) == (table is not None):
         what = "give either input lines or --table" if inputs else "there is nothing to look at"

@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 ENDINGS = (".tsv", ".jsonl")
 
 
-def check_folder(path: Path) -> None:
+def check_lines_file(path: Path) -> None:
     """Refuse a file that cannot be made, or not in that format, before the evaluation rather than after it."""
     from weft.core.errors import UserError
+    from weft.core.files import check_writable
 
-    if path.is_dir() or not path.parent.is_dir():
-        what = "this is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-        raise UserError(what, f"--lines {path}", "give the name of a file in a folder that exists")
+    check_writable(path, f"--lines {path}")
     if path.suffix not in ENDINGS:
         what = f"lines are written as tab-separated values or as JSON lines, and the name ends in '{path.suffix}'"
         raise UserError(what, f"--lines {path}", f"give a name that ends in {' or '.join(ENDINGS)}")

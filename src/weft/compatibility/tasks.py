@@ -90,7 +90,7 @@ def _check_corrupted(spec: Spec) -> None:
     }
     for setting in (name for name, is_set in no_effect.items() if is_set):
         single = setting.startswith("train.members")
-        why = "trains a single model" if single else "reads the target itself, corrupted, in the same tokens"
+        why = "trains a single model" if single else "reads a corrupted copy of the target, split into the same tokens"
         raise ValueError(
             f"{setting} cannot be used with task={spec.task}, which {why}; leave {setting.partition('=')[0]} out"
         )

@@ -24,6 +24,15 @@ LINKS = ("best", "last")  # the only links of a run folder, which lead to its ow
 LINKED = re.compile(r"checkpoints/step-[0-9]{1,18}")
 
 
+def check_writable(path: Path, where: str = "") -> None:
+    """Refuse a file that cannot be written, before anything is computed."""
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        what = "this is a folder" if path.is_dir() else f"the folder {str(folder)!r} does not exist"
+        what = "this folder cannot be written to" if not path.is_dir() and folder.is_dir() else what
+        raise UserError(what, where or str(path), "give the name of a file in a folder that you may write to")
+
+
 def open_regular(folder: Path, name: str) -> BufferedReader:
     """Open a file below `folder` (`name` may have slashes) for reading.
 

@@ -8,6 +8,7 @@ resume.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -72,7 +73,9 @@ def usable(folder: Path, names: Sequence[str] | None = None) -> bool:
 
 def unwritable(folder: Path, error: OSError) -> UserError:
     """Return the error of a cache that cannot be written."""
-    todo = "free some space there, or set the variable WEFT_CACHE to a folder that can be written"
+    todo = "set the variable WEFT_CACHE to a folder that can be written"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        todo = f"free some space there, or {todo}"
     return UserError(f"the cache cannot be written: {error.strerror or error}", str(folder), todo)
 
 

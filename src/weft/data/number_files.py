@@ -111,5 +111,6 @@ def _row(cells: list[str], name: str, line: int) -> list[float]:
     numbers = [math.nan if not cell.strip() else _number(cell) for cell in cells]
     wrong = next((cell for cell, number in zip(cells, numbers) if number is None), None)
     if wrong is not None:
-        raise Fault(f"line {line} of {name} holds {wrong[:30]!r}, which is not a number", "write a number, or nothing")
+        what = f"line {line} of {name} holds {wrong[:30]!r}, which is not a number"
+        raise Fault(what, "write a number, or leave the field empty")
     return [number for number in numbers if number is not None]

@@ -35,8 +35,9 @@ def robot() -> Recipe:
         "course in training (teacher forcing), its own (free running), or a mixture of both (scheduled)?",
         "The recipe simulates 4,400 courses of 25 steps: speed and heading follow the readings of two sensors, a slope "
         "and a pull to the side, which change at random. The model knows the first 5 positions and predicts the other "
-        "20, by squared error of the steps. With the context, step *t* of the decoder reads the sensors at step *t*, "
-        "and no later reading. `ade` is the mean distance from the true course; a step is about 1 long.",
+        "20. The loss is the squared error of the displacements between positions. With the context, step *t* of the "
+        "decoder reads the sensors at step *t*, and no later reading. `ade` is the mean distance from the true course; "
+        "a step is about 1 long.",
         ROBOT_LEARNS,
         (
             Study("sensors", tracks.plant(True), feedings, {**settings, **with_sensors}, "200ktokens"),
@@ -149,18 +150,19 @@ ROBOT_LEARNS = (
     "output takes up to twice the time."
 )
 PEDESTRIANS_LEARN = (
-    "Positions mean nothing in another scene: a model of them is 5.3 m off. Steps are far better (0.48), but with this "
-    "small budget still well behind constant velocity (0.319). Predicting all steps at once, with the distance between "
-    "the paths as the loss, does not help by itself (0.53). If the model learns how each step differs from the last "
-    "known one, so that an untrained model goes on at constant velocity, the mean distance is 0.33. If the training "
-    "data are also rotated and mirrored at random, it is 0.316, significantly better than every other variant, and "
-    "slightly ahead of constant velocity."
+    "Positions mean nothing in another scene: a model of them is 5.3 m off. Predicting the displacement from each "
+    "position to the next (the variant `steps`) is far better (0.48), but with this small budget still well behind "
+    "constant velocity (0.319). Predicting all steps at once, with the distance between the paths as the loss, does "
+    "not help by itself (0.53). If the model learns how each step differs from the last known one, so that an "
+    "untrained model goes on at constant velocity, the mean distance is 0.33. If the training data are also rotated "
+    "and mirrored at random, it is 0.316, significantly better than every other variant, and slightly ahead of "
+    "constant velocity."
 )
 STORMS_LEARN = (
     "Values help: with positions, wind, pressure and the day of the year, the error after 72 hours is 511 km, "
     "significantly less than with changes alone (520 km). Both are well ahead of constant velocity (593 km), but "
     "after less than one pass over the data they are only as good as a linear regression on steps (507 km), and "
-    "behind one that also knows position and season (473 km). `--budget 2Mtokens` shows more."
+    "behind one that also knows position and season (473 km). To train longer, add `--budget 2Mtokens`."
 )
 SENTIMENT_LEARNS = (
     "After one pass over the data, a bag of words, the mean of the embeddings without any encoder, is right in 72.8 "

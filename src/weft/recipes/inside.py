@@ -82,8 +82,9 @@ def field() -> Recipe:
         "field",
         "How many positions can a node of a Transformer know after n layers, if each of its k heads attends to only "
         "one position?",
-        "The recipe decides where the heads attend, in three ways: so that no two paths meet, at random, or to "
-        "neighbouring positions. Then it counts, for each node, the positions that reach it.",
+        "The recipe chooses the positions that the heads attend to, in three ways: at random, the neighbouring "
+        "positions, or so that a node never reaches the same position by two paths. Then it counts, for each node, the "
+        "positions that reach it.",
         "Where no two paths end at the same position, every node holds exactly (k+1)ⁿ positions: 625 of 700 with four "
         "heads and four layers. Heads that attend at random come near to it while (k+1)ⁿ is small compared with the "
         "number of positions (75 of 81 with two heads and four layers); beyond that, they reach fewer positions, "
@@ -132,16 +133,17 @@ def bottleneck_holds() -> Recipe:
         "What does the final state of an encoder contain: the prompt, the letters, their positions? And what is "
         "left of it if the decoder has attention?",
         "The recipe makes 20,000 sentences of 3 to 12 characters, to be written in upper or lower case as a prompt "
-        "says (the task of the recipe case), and 2,000 others. Half of these train the probes, and the other half test "
+        "says (as in the recipe `case`), and 2,000 others. Half of these train the probes, and the other half test "
         "them.",
-        "Without attention, the state has to hold the sentence from its start, because the decoder writes that first. "
-        "A linear probe reads the prompt (the first symbol) from it without an error, and the next three characters at "
-        "60 %, the last one only at 48 %; 80 % of the sentences are right. With attention, all sentences are right, "
-        "and the state holds what an untrained one holds: the last characters (98 %; untrained 99 %) and little of the "
-        "start (12 % for the first character after the prompt), since the decoder can look everything up. Length is "
-        "learned by both (69 and 70 %, untrained 23 %), the order of two symbols only without attention (selectivity "
-        "32 points against 18, untrained 20). Which characters occur (the bag) can be read better from the untrained "
-        "state than from both trained ones, so that question says nothing about learning.",
+        "Without attention, the state has to hold the beginning of the sentence above all, because the decoder writes "
+        "the beginning first. A linear probe reads the prompt (the first symbol) from it without an error, and the "
+        "next three characters at 60 %, the last one only at 48 %; 80 % of the sentences are right. With attention, "
+        "all sentences are right, and the state holds what an untrained one holds: the last characters (98 %; "
+        "untrained 99 %) and little of the start (12 % for the first character after the prompt), since the decoder "
+        "can look everything up. Length is learned by both (69 and 70 %, untrained 23 %), the order of two symbols "
+        "only without attention (selectivity 32 points against 18, untrained 20). Which characters occur (the bag) can "
+        "be read better from the untrained state than from both trained ones, so that question says nothing about "
+        "learning.",
         by_hand=_holds,
     )
 
@@ -152,11 +154,11 @@ def heads() -> Recipe:
         "What do the attention heads of a small Transformer for translation attend to, and which of them does it need?",
         "The data are captions of pictures in English and German (Multi30k, Elliott 2016) in multi30k/train.en, "
         f"train.de, val.en and val.de. {PUBLIC}",
-        "After 700 updates, the decoder needs its attention to the input most: without any single one of these heads, "
-        "the loss rises by 0.03 to 0.06 nats. The heads of the decoder over its own output come next (0.01 to 0.04), "
-        "and they have habits: the symbol before, or the symbol itself, with three to four times the weight that even "
-        "attention would give. The heads of the encoder attend almost evenly, and without any one of them the loss "
-        "rises by 0.005 or less: so early in training, the encoder hardly uses its attention. No head does a job "
+        "After 700 updates, the decoder needs its attention to the input most: if one of these heads is removed, the "
+        "loss rises by 0.03 to 0.06 nats. The heads of the decoder over its own output come next (0.01 to 0.04), and "
+        "they have habits: the symbol before, or the symbol itself, with three to four times the weight that uniform "
+        "attention would give them. The heads of the encoder attend almost evenly, and removing any one of them raises "
+        "the loss by 0.005 at most: so early in training, the encoder hardly uses its attention. No head does a job "
         "alone: the 24 increases in loss add up to 0.6 nats, and the largest is a tenth of that.",
         by_hand=_heads,
     )
@@ -170,8 +172,8 @@ def alignment() -> Recipe:
         "The recipe makes 10,000 strings of 5 to 15 letters. Greek words and their phones are gre_train.tsv and "
         "gre_dev.tsv of github.com/sigmorphon/2020, task 1 (from WikiPron, CC BY-SA 3.0), in "
         "g2p_sigmorphon2020/data/train and dev; 20,000 sentences of up to 12 words come from tatoeba_en_fr/train.tsv "
-        f"and dev.tsv (CC BY 2.0 FR). {PUBLIC} The aligner is IBM model 1 with a preference for the diagonal, in both "
-        "directions, symmetrised as the alignment of the attention is.",
+        f"and dev.tsv (CC BY 2.0 FR). {PUBLIC} The aligner is IBM model 1 with a preference for the diagonal. It is "
+        "run in both directions, and its links are symmetrised in the same way as those of the attention.",
         "For reversed letters, yes: every step attends most to the letter that it writes (13 % in an untrained model). "
         "For sounds, almost: the links agree with those of the aligner with an F1 of 0.965, and 98 % of the steps do "
         "not look back. For translation, partly: after 1,200 updates and with 21.7 BLEU, F1 is 0.66 (0.17 untrained). "
@@ -193,9 +195,9 @@ def scaling() -> Recipe:
         "start: at width 256, its entropy is 5 % of the maximum, and the largest weight is 0.93. What is not attended "
         "to gets no gradient, so words stay with the entry where they began, and 71 % of the answers are right (99 % "
         "at width 16). Divided by √d, softmax starts the same at every width (87 % of the entropy), all answers are "
-        "learned, and the largest weight rises to about 0.7. Divided by d, softmax starts at all keys alike; all "
-        "answers are learned here too, but at width 256 the largest weight is still 0.07 after training: the answers "
-        "are read off tiny differences between mixtures of all values, and the attention says nothing about where they "
-        "come from.",
+        "learned, and the largest weight rises to about 0.7. Divided by d, softmax starts with nearly equal weights "
+        "for all keys; all answers are learned here too, but at width 256 the largest weight is still 0.07 after "
+        "training: the answers are read off tiny differences between mixtures of all values, and the attention says "
+        "nothing about where they come from.",
         by_hand=_scaling,
     )

@@ -162,7 +162,8 @@ def _ranking(
     note = (
         f"Units were chosen on {len(split.train):,} symbols of {text}; the columns to the right of `where it "
         f"was chosen` are measured on {len(split.test):,} other symbols. Guessing has an AUC of 0.5 and a correlation "
-        "of 0. If a unit of an untrained model is as good, this unit only reflects the most recent input."
+        "of 0. If the best unit of an untrained model does as well, the unit that was found only reflects "
+        "the most recent input."
     )
     return Table(
         f"Units of {'the encoder' if part == 'encode' else 'the decoder'} that keep track of something",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -74,15 +73,6 @@ def write(path: Path, content: str | bytes) -> None:
     except OSError as error:
         what = f"this file cannot be written: {error.strerror or error}"
         raise UserError(what, str(path), "check the folder and its permissions, or choose another name") from None
-
-
-def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before anything is computed."""
-    folder = path.parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        what = "this is a folder" if path.is_dir() else f"there is no folder {folder}"
-        what = "this folder cannot be written to" if not path.is_dir() and folder.is_dir() else what
-        raise UserError(what, str(path), "give the name of a file in a folder that you may write to")
 
 
 def inspect(
