@@ -23,7 +23,7 @@ from weft.data.pairs import fingerprint
 from weft.data.prepare import Prepared, counted
 from weft.learn.loop import epoch_of
 from weft.runs.job import Job, files_of, requested_spec, speed_for
-from weft.runs.ready import learn_sides
+from weft.runs.ready import encoded, learn_sides
 from weft.score.metrics import metric_named, table_of, with_current_names
 from weft.settings import Clash, Layer, flatten, from_format, merge, put
 from weft.spec import Spec
@@ -250,7 +250,7 @@ def _sized(combination: Combination, base: Base, prepared: Prepared, request: Re
         layers = layers.changed(widths)
     if request.tokens is not None:
         spec = layers.compose()
-        corpus = prepared.corpus(learn_sides(prepared, spec), spec.data.augmented)
+        corpus = encoded(prepared, learn_sides(prepared, spec), spec)
         layers = layers.changed({"train.epochs": _epochs_for(request.tokens, corpus, spec)})
     return Combination(combination.variant, layers, widths)
 

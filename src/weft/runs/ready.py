@@ -31,6 +31,11 @@ from weft.spec import Side as SideSpec
 from weft.tasks import TASKS
 
 
+def encoded(prepared: Prepared, sides: Sides, spec: Spec) -> Corpus:
+    """Return what is learned from: the training pairs, and those that are made of them."""
+    return prepared.corpus(sides, spec.data.augmented, spec.retrieve.excerpts, spec.data.denoise)
+
+
 @dataclass(frozen=True)
 class Ready:
     """A run that is ready to be trained."""
@@ -43,7 +48,7 @@ class Ready:
     @classmethod
     def of(cls, spec: Spec, sides: Sides, prepared: Prepared) -> Ready:
         """Encode the training pairs, or read them from the cache."""
-        corpus = prepared.corpus(sides, spec.data.augmented, spec.retrieve.excerpts)
+        corpus = encoded(prepared, sides, spec)
         if isinstance(sides.source, Corrupted):
             corpus = CorruptedCorpus(corpus.folder, sides.shapes)
         if sides.running is not None:
