@@ -38,6 +38,8 @@ NEEDS = {
     "babi": "babi",
     "abstracts": "scitldr",
     "cranfield": "cranfield",
+    "squad": "squad11",
+    "languages": "multi30k",
 }
 
 

@@ -355,6 +355,7 @@ RECIPES: dict[str, Recipe] = {
         columns.pedestrians(),
         columns.storms(),
         columns.sentiment(),
+        documents.squad(),
         documents.babi(),
         documents.abstracts(),
         cranfield(),
