@@ -19,8 +19,6 @@ from weft.data.batches import MOST_REPEATS, Mixing, plan
 from weft.data.columns import Columns
 from weft.data.pairs import read_pairs
 from weft.data.prepare import Files, Prepared
-from weft.data.sides.sides import Sides
-from weft.data.text.denoised import with_denoised
 from weft.data.text.tokens import learn, marks_of
 from weft.runs.report import Quiet
 
@@ -182,51 +180,3 @@ def test_a_run_both_ways_is_resumed_bit_by_bit(folder: Path) -> None:
     settings = {**SMALL, **BOTH_WAYS, "data.tag_temperature": 3, "train.evaluations": 3}
     whole = package.train(files, out=folder / "whole", steps=9, settings=settings, reporter=Quiet())
     assert weights_of(resumed_copy(whole.path, folder / "resumed")) == weights_of(whole.path)
-
-
-# restoring targets ----------------------------------------------------------------------------------------------------
-
-
-def test_targets_are_restored_from_fewer_words_in_another_order_and_with_their_tag() -> None:
-    text = " ".join(f"w{number}" for number in range(40))
-    pairs = [Pair("a b", text, tag="de"), Pair("c", "d", tag="en", references=("e",))]
-    first, restored, second, alone = with_denoised(pairs)
-    assert [first, second] == pairs
-    assert (restored.target, restored.tag) == (text, "de")
-    words = [int(word[1:]) for word in restored.source.split()]
-    assert 25 < len(words) < 40
-    assert words != sorted(words)
-    kept = sorted(words)
-    assert max(abs(words.index(word) - place) for place, word in enumerate(kept)) <= 3
-    assert (alone.source, alone.target, alone.references) == ("d", "d", ())
-
-
-def test_swapped_pairs_are_followed_by_both_that_restore_them(folder: Path) -> None:
-    files = Files((f"{folder}/few.aa:{folder}/few.cc",), columns=SWAPPED, hold_out=0)
-    prepared = Prepared(files, root=folder / "cache")
-    sides = Sides(*prepared.tokenisers(("characters", 0), ("characters", 0), True))
-    plain, more = prepared.corpus(sides), prepared.corpus(sides, denoise=True)
-    assert (len(plain), len(more)) == (24, 48)
-    assert prepared.survey.mirrored == 1
-
-
-@pytest.mark.parametrize(("tags", "both", "chosen"), [("xyz", True, True), ("xy", True, False), ("xyz", False, False)])
-def test_targets_are_restored_where_texts_of_three_tags_come_in_both_directions(
-    tags: str, both: bool, chosen: bool, tmp_path: Path, weft: Weft
-) -> None:
-    table, rows = tmp_path / "table.tsv", []
-    for number in range(60):
-        tag = tags[1 + number % (len(tags) - 1)]
-        source, target = f"some words {number}", f"{tag} {number} words"
-        rows += [(source, target, tag), (target, source, tags[0]) if both else (f"more {number}", source, tags[0])]
-    table.write_text("source\ttarget\ttag\n" + "".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
-    done = weft("train", table, "--tag", "tag", "--steps", "1", "--out", tmp_path / "run")
-    assert ("chose data.denoise = True: 100% of the sources are also targets" in done.err) == chosen
-    assert done.code == 0
-
-
-def test_restoring_targets_needs_tags(tmp_path: Path, weft: Weft) -> None:
-    table = tmp_path / "table.tsv"
-    table.write_text("a\tb\n" * 60, encoding="utf-8")
-    done = weft("train", table, "--set", "data.denoise=true", "--out", tmp_path / "run")
-    refused(done, "data.denoise=true needs tags", "--tag")

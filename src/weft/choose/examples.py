@@ -56,19 +56,6 @@ def even_out_tags(choices: Choices, survey: Survey, given: Mapping[str, Any]) ->
         choices.set("data.tag_temperature", NUMBERS.tag_temperature, why)
 
 
-def denoise(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> int:
-    """Restore targets where texts of several tags are sources as well as targets, as languages are; return how many.
-
-    Otherwise a model takes the language of a source for what decides which language is written.
-    """
-    several = len(survey.tags) >= NUMBERS.fewest_languages and survey.mirrored >= NUMBERS.mirrored_sources
-    wanted = given.get("data", {}).get("denoise", several)
-    if several and "denoise" not in given.get("data", {}):
-        why = f"{survey.mirrored:.0%} of the sources are also targets: so that the tag alone decides what is written"
-        choices.set("data.denoise", True, why)
-    return survey.pairs if wanted else 0
-
-
 def handle_unseen_characters(choices: Choices, survey: Survey, kinds: Sequence[str], given: Mapping[str, Any]) -> None:
     """Choose what happens to source characters that training never had."""
     if kinds[0] not in SPELLED or "unseen" in given.get("data", {}):

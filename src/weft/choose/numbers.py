@@ -94,10 +94,6 @@ class Numbers:
         5.0, "rows of the commonest tag, in multiples of those of the rarest, from which tags are evened out", GUESS)
     tag_temperature: float = number(
         5.0, "data.tag_temperature where tags are evened out", NOT_MEASURED + "the value of Arivazhagan 2019")
-    fewest_languages: int = number(
-        3, "tags from which models of texts that are sources as well as targets also restore targets",
-        "Many languages in one model")
-    mirrored_sources: float = number(0.5, "share of sources that are also targets, from which this is so", BY_HAND)
     kept_characters: float = number(
         0.35, "share of rare characters kept in targets, from which unseen characters are copied",
         "Characters never seen")

@@ -80,11 +80,6 @@ def _check_tags(spec: Spec) -> None:
             f"data.tag_temperature={data.tag_temperature:g} balances how often each tag is used, but the rows "
             "have no tags; name their column with --tag, or leave data.tag_temperature out"
         )
-    if data.denoise and not (data.tagged and spec.task == "transduce"):
-        raise ValueError(
-            "data.denoise=true needs tags that say what is to be written; "
-            "give the tag's column with --tag, or leave data.denoise out"
-        )
     taken = {
         f"data.tag={data.tag}": data.tag is not None,
         f"data.features={data.features}": data.features is not None,

@@ -47,7 +47,7 @@ from weft.data.sides.sides import Sides
 from weft.data.sides.table import names_files
 from weft.data.spool import read_blocks
 from weft.data.survey import FEWEST_PAIRS, LARGEST_HOLD_OUT, SMALLEST_HOLD_OUT, Survey
-from weft.data.text import augment, denoised, unseen
+from weft.data.text import augment, unseen
 from weft.data.text.tokens import COUNTED, PROMPTED, SUBWORDS, Tokeniser, from_json, learn, learn_counted
 from weft.data.text.unseen import STAND_INS
 
@@ -334,16 +334,14 @@ class Prepared:
         """Return the names of the cache folders that hold these data and their encoded pairs."""
         return [self.folder.name, f"{self.folder.name}/{corpus.folder.name}"]
 
-    def corpus(self, sides: Sides, augmented: int = 0, excerpts: int = 0, denoise: bool = False) -> Corpus:
+    def corpus(self, sides: Sides, augmented: int = 0, excerpts: int = 0) -> Corpus:
         """Return the training pairs encoded, with synthetic ones, and some whose characters are hidden, if wanted.
 
-        `excerpts`: for each document, so many pairs of a sentence and the rest; `denoise`: for each pair, another that
-        restores its target.
+        `excerpts`: for each document, so many pairs of a sentence and the rest.
         """
         carried = isinstance(sides.source, Tokeniser) and sides.source.unseen == "carried"
         versions = [*([augmented, augment.VERSION] if augmented else []), *([unseen.VERSION] if carried else [])]
         versions += [excerpts, document.VERSION, 0] if excerpts else []
-        versions += [denoised.VERSION, 0, 0] if denoise else []
         contents = [side.to_json() for side in sides.by_role.values()]
         folder = self.folder / f"corpus-{digest_of([*contents, *versions])}"
         if usable(folder) and is_corpus(folder):
@@ -355,9 +353,6 @@ class Prepared:
             blocks = blocks_of(unseen.with_hidden(pairs) if carried else pairs)
         if excerpts:
             blocks = blocks_of(document.with_excerpts(self.training("encoding"), excerpts))
-        if denoise:  # every second row of swapped pairs stays the one before it, the other way round
-            group = 2 if self.files.columns.swap else 1
-            blocks = blocks_of(denoised.with_denoised(self.training("encoding"), group))
         try:
             return write_blocks(blocks, sides, folder, self.files.columns.swap)
         except OSError as error:

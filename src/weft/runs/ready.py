@@ -33,7 +33,7 @@ from weft.tasks import TASKS
 
 def encoded(prepared: Prepared, sides: Sides, spec: Spec) -> Corpus:
     """Return what is learned from: the training pairs, and those that are made of them."""
-    return prepared.corpus(sides, spec.data.augmented, spec.retrieve.excerpts, spec.data.denoise)
+    return prepared.corpus(sides, spec.data.augmented, spec.retrieve.excerpts)
 
 
 @dataclass(frozen=True)

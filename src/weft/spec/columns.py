@@ -48,8 +48,6 @@ class Data(Part):
     """Use rare tags more often: a tag with n rows counts n ** (1 / tag_temperature) times; 1: no change."""
     swap_pairs: bool = False
     """Learn each pair in both directions: also to write the source, given the target."""
-    denoise: bool = False
-    """With tags: also learn to restore each target from a copy whose words are partly dropped and moved."""
     hold_out: Share = 0.05
     """The share of the training pairs that is held out when no validation file is given (at most 1,000 pairs)."""
     augmented: Annotated[int, Field(ge=0, le=10_000_000)] = 0
