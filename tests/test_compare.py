@@ -26,7 +26,7 @@ from weft.choose import choose
 from weft.compare import runs
 from weft.compare.base import Base, find_base, layers_of
 from weft.compare.compare import Compared, compare_settings, read_budget
-from weft.compare.match import count_parameters, nearest
+from weft.compare.match import _scaled_widths, count_parameters, nearest
 from weft.compare.plan import ComparisonPlan, Request, make_plan
 from weft.compare.report import ComparisonReporter
 from weft.compare.results import CLOCKS, ComparisonFolder, Result, read_outputs
@@ -395,6 +395,16 @@ def test_a_counted_model_is_the_trained_one(tiny_run: Any) -> None:
     predictor = tiny_run.predictor
     counted = count_parameters(tiny_run.spec, predictor.sides.shapes)
     assert counted == predictor.model.parameter_count
+
+
+def test_a_language_model_is_matched_by_its_decoder_alone(tiny_pairs: Path) -> None:
+    alone, masked, both = (
+        compose(("flag", {"task": task, "decoder": {"width": 64}} if task != "masked-lm" else {"task": task})).spec
+        for task in ("language-model", "masked-lm", "transduce")
+    )
+    assert set(_scaled_widths(alone, 128, 2)) == {"decoder.width"}
+    assert set(_scaled_widths(masked, 128, 2)) == {"encoder.width"}
+    assert set(_scaled_widths(both, 128, 2)) == {"encoder.width", "decoder.width"}
 
 
 def test_a_variant_that_no_width_can_match_is_refused_with_the_nearest_count(tiny_pairs: Path) -> None:

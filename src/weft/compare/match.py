@@ -64,7 +64,7 @@ def _candidates(layers: Layers, count: Count, wanted: int) -> Iterator[Widths]:
     if inner := {key: width for key, width in together.items() if key.endswith(".inner")}:
         parts = nearest(lambda n: count(together | _scaled_inner(inner, n)), wanted, 8 * INNER_PARTS)
         yield together | _scaled_inner(inner, parts)
-    if "decoder.width" in together:
+    if {"encoder.width", "decoder.width"} <= set(together):
         yield from _separate(count, wanted, together, step)
 
 
@@ -95,9 +95,10 @@ def _width_step(layers: Layers) -> int:
 
 
 def _scaled_widths(spec: Spec, encoder_width: int, step: int) -> Widths:
-    """Return both sides' widths for this encoder width, in their proportion."""
+    """Return both sides' widths for this encoder width, in their proportion; none of a side that reads nothing."""
     widths: Widths = {}
-    sides = {side: part for side, part in spec.model_dump().items() if side in SIDES and "width" in part}
+    used = ("decoder",) if spec.source.kind == spec.encoder.kind == "none" else SIDES
+    sides = {side: part for side, part in spec.model_dump().items() if side in used and "width" in part}
     for side, part in sides.items():
         width = step * max(1, round(encoder_width * part["width"] / (spec.encoder.width * step)))
         widths[f"{side}.width"] = width
