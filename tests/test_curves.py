@@ -50,8 +50,8 @@ def test_labels_of_points_lie_within_the_picture(tmp_path: Path, points: int) ->
 @pytest.mark.parametrize(
     ("kind", "axis", "curve"),
     [
-        ("text", "loss (nats per token)", "training, with dropout"),
-        ("numbers", "loss (per step)", "training, with dropout, normalised"),
+        ("text", "loss (nats per token)", "training (regularised)"),
+        ("numbers", "loss (per step)", "training (regularised, normalised)"),
     ],
 )
 def test_the_axis_of_the_loss_has_the_unit_of_the_targets(tmp_path: Path, kind: str, axis: str, curve: str) -> None:

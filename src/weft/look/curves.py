@@ -83,7 +83,7 @@ def _draw_loss(axes: Axes, reports: list[Row], evaluations: list[Row]) -> None:
     training, validation = _curve(reports, "loss"), _curve(evaluations, "loss")
     loss = table_for(evaluations[-1] if evaluations else {})["loss"]
     in_units = loss.unit == "number"  # of the data, in validation; in training, numbers are normalised
-    _plot(axes, training, f"training, with dropout{', normalised' * in_units}", TRAIN, 1.4)
+    _plot(axes, training, f"training (regularised{', normalised' * in_units})", TRAIN, 1.4)
     _plot(axes, validation, "validation", VALID, 1.8)
     _style_steps(axes, loss.label.removeprefix("validation "))
     _scale_loss(axes, [v for v in training[1] + validation[1] if math.isfinite(v)])
