@@ -244,7 +244,8 @@ SECTIONS = [
     Section(
         "Costs",
         "costs",
-        "How the time grows with the lengths of the source (M) and of the target (N), the size of the vocabulary (V) "
+        "This section shows how the time grows with the lengths of the source (M) and of the target (N), the size of "
+        "the vocabulary (V) "
         "and the number of hypotheses (K), for untrained models of width 64 on one thread. The fitted formula has only "
         "the terms that theory predicts: M², MN and N² for the attention of the Transformer, and M, N and MN for "
         "recurrent models with attention. The columns *exponent* say how fast the time grows with the size "

@@ -240,7 +240,7 @@ def test_many_lines_are_judged_some_at_a_time(both: Run, monkeypatch: pytest.Mon
 def test_the_card_says_in_which_directions_models_write(both: Run, backward_run: Run) -> None:
     cards = [(run.path / "README.md").read_text(encoding="utf-8") for run in (both, backward_run)]
     assert "It is an ensemble of 3 such models, some of which write from last to first, with" in cards[0]
-    assert "writes characters from last to first." in cards[1]
+    assert "writes the characters of the target from last to first." in cards[1]
 
 
 def test_it_goes_on_where_it_was(both: Run, tiny_pairs: Path, tmp_path: Path) -> None:

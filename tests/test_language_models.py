@@ -282,7 +282,7 @@ def test_lines_are_held_out_from_the_end_of_a_text(run: Run) -> None:
         (("--set", "head.kind=copy"), "head.kind=copy cannot be used"),
         (("--set", "decoder.reverse=true"), "decoder.reverse=true cannot be used"),
         (("--set", "decoder.attention.score=dot"), "decoder.attention cannot be used"),
-        (("--set", "source.kind=text"), "are not compatible"),
+        (("--set", "source.kind=text"), "does not fit task=language-model"),
         (("--set", "train.select=bleu"), "choose one of bits_per_character, perplexity, loss"),
     ],
 )

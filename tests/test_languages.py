@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import weft as package
 from commands import Weft, refused
@@ -19,8 +20,13 @@ from weft.data.batches import MOST_REPEATS, Mixing, plan
 from weft.data.columns import Columns
 from weft.data.pairs import read_pairs
 from weft.data.prepare import Files, Prepared
+from weft.data.sides.sides import Sides
 from weft.data.text.tokens import learn, marks_of
+from weft.learn.back_translation import BackTranslation
+from weft.learn.model import model_of
+from weft.predict.plans import make_plan
 from weft.runs.report import Quiet
+from weft.settings import compose
 
 SMALL = {**{f"{part}.width": 16 for part in ("embed", "encoder", "decoder")}, "train.evaluations": 1}
 BOTH_WAYS: dict[str, Any] = {"data.tag_from": "extension", "data.swap_pairs": True}
@@ -180,3 +186,88 @@ def test_a_run_both_ways_is_resumed_bit_by_bit(folder: Path) -> None:
     settings = {**SMALL, **BOTH_WAYS, "data.tag_temperature": 3, "train.evaluations": 3}
     whole = package.train(files, out=folder / "whole", steps=9, settings=settings, reporter=Quiet())
     assert weights_of(resumed_copy(whole.path, folder / "resumed")) == weights_of(whole.path)
+
+
+# directions without pairs ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pivoted(folder: Path) -> list[str]:
+    """Return files in which `aa` is in every pair, and `bb` and `cc` never together."""
+    return [f"{folder}/train.aa:{folder}/train.bb", f"{folder}/train.aa:{folder}/train.cc"]
+
+
+def trained(files: list[str], out: Path, **more: Any) -> Run:
+    settings = {**SMALL, **BOTH_WAYS, "train.evaluations": 4, "search.max_extra": 5, **more}
+    return package.train(files, out=out, steps=12, settings=settings, reporter=Quiet())
+
+
+def test_a_model_learns_from_sources_that_it_has_written_itself(pivoted: list[str], tmp_path: Path) -> None:
+    run = trained(pivoted, tmp_path / "run", **{"data.back_translate": True})
+    plain = trained(pivoted, tmp_path / "plain", **{"data.back_translate": False})
+    assert run.spec.data.back_translate
+    weights, others = (weights_of(each.path) for each in (run, plain))
+    assert any(not np.array_equal(weights[name], others[name]) for name in weights)
+
+
+def test_written_sources_keep_the_tag_of_their_target_and_survive_a_checkpoint(pivoted: list[str]) -> None:
+    prepared = Prepared(Files(tuple(pivoted), columns=SWAPPED, hold_out=0))
+    spec = compose(("flag", {"data": {"tag_from": "extension", "swap_pairs": True, "back_translate": True}})).spec
+    sides = Sides(*prepared.tokenisers(("characters", 0), ("characters", 0), True))
+    corpus, model = prepared.corpus(sides), model_of(spec, sides)
+
+    def made() -> BackTranslation:
+        plan = make_plan(spec.search.model_copy(update={"kind": "greedy", "max_extra": 3}), sides)
+        return BackTranslation(model, corpus, spec, sides, plan, torch.device("cpu"))
+
+    translation = made()
+    assert not translation.update(0.2, None, lambda _: None)
+    assert translation.of_epoch(0) is None
+    assert translation.update(0.35, None, lambda _: None)
+    assert not translation.update(0.4, None, lambda _: None)
+    augment = translation.of_epoch(0)
+    assert augment is not None
+    tags, rows = sides.source.marks, corpus.rows("source", range(len(corpus)))  # type: ignore[attr-defined]
+    changed = [row for row, ids in enumerate(rows) if not np.array_equal(augment("source", row, ids), ids)]
+    assert 0.15 < len(changed) / len(rows) < 0.35  # half of the rows whose target is not in the pivot
+    assert all(augment("source", row, rows[row])[0] == rows[row][0] for row in changed)
+    assert not any(tags[rows[row][0] - 4].endswith("aa") for row in changed)
+    again = made()
+    again.carry_on(translation.tensors())
+    assert not again.update(0.4, None, lambda _: None)
+    other = again.of_epoch(0)
+    assert other is not None
+    assert all(np.array_equal(other("source", row, ids), augment("source", row, ids)) for row, ids in enumerate(rows))
+    assert not np.array_equal(augment("target", 0, rows[0][:0]), rows[0])
+
+
+def test_a_run_that_writes_sources_goes_on_to_the_last_bit(pivoted: list[str], tmp_path: Path) -> None:
+    whole = trained(pivoted, tmp_path / "whole", **{"data.back_translate": True})
+    resumed = resumed_copy(whole.path, tmp_path / "resumed")
+    weights, others = weights_of(whole.path), weights_of(resumed)
+    assert all(np.array_equal(weights[name], others[name]) for name in weights)
+
+
+@pytest.mark.parametrize(("tags", "both", "chosen"), [("xyz", True, True), ("xy", True, False), ("xyz", False, False)])
+def test_sources_are_written_where_all_pairs_contain_one_of_three_languages(
+    tags: str, both: bool, chosen: bool, tmp_path: Path, weft: Weft
+) -> None:
+    table, rows = tmp_path / "table.tsv", []
+    for number in range(60):
+        tag = tags[1 + number % (len(tags) - 1)]
+        source, target = f"some words {number}", f"{tag} {number} words"
+        rows += [
+            (source, target, tag),
+            (target, source, tags[0]) if both else (f"more {number}", f"less {number}", tags[0]),
+        ]
+    table.write_text("source\ttarget\ttag\n" + "".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    done = weft("train", table, "--tag", "tag", "--steps", "1", "--out", tmp_path / "run")
+    assert ("chose data.back_translate = True: nearly all pairs contain x" in done.err) == chosen
+    assert done.code == 0
+
+
+def test_writing_sources_needs_tags(tmp_path: Path, weft: Weft) -> None:
+    table = tmp_path / "table.tsv"
+    table.write_text("a\tb\n" * 60, encoding="utf-8")
+    done = weft("train", table, "--set", "data.back_translate=true", "--out", tmp_path / "run")
+    refused(done, "data.back_translate=true needs tags", "--tag")

@@ -56,6 +56,17 @@ def even_out_tags(choices: Choices, survey: Survey, given: Mapping[str, Any]) ->
         choices.set("data.tag_temperature", NUMBERS.tag_temperature, why)
 
 
+def back_translate(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:
+    """Let the model write sources that the data do not have, where all pairs contain one of several languages."""
+    data, total = given.get("data", {}), sum(survey.written.values())
+    if {"back_translate", "tag_at"} & set(data) or len(survey.written) < NUMBERS.fewest_languages:
+        return
+    pivot = max(survey.written, key=survey.written.__getitem__)
+    if survey.mirrored >= NUMBERS.mirrored_sources and survey.written[pivot] >= NUMBERS.pivot_share * total:
+        why = f"nearly all pairs contain {pivot}, so the model writes sources for the directions without pairs"
+        choices.set("data.back_translate", True, why)
+
+
 def handle_unseen_characters(choices: Choices, survey: Survey, kinds: Sequence[str], given: Mapping[str, Any]) -> None:
     """Choose what happens to source characters that training never had."""
     if kinds[0] not in SPELLED or "unseen" in given.get("data", {}):

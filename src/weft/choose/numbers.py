@@ -94,6 +94,11 @@ class Numbers:
         5.0, "rows of the commonest tag, in multiples of those of the rarest, from which tags are evened out", GUESS)
     tag_temperature: float = number(
         5.0, "data.tag_temperature where tags are evened out", NOT_MEASURED + "the value of Arivazhagan 2019")
+    fewest_languages: int = number(
+        3, "tags from which a model of many languages writes sources for directions without pairs",
+        "Many languages in one model")
+    mirrored_sources: float = number(0.5, "share of sources that are also targets, from which this is so", BY_HAND)
+    pivot_share: float = number(0.4, "share of targets in one language, from which this is so", BY_HAND)
     kept_characters: float = number(
         0.35, "share of rare characters kept in targets, from which unseen characters are copied",
         "Characters never seen")

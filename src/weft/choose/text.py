@@ -9,7 +9,7 @@ from typing import Any
 from weft.choose import size
 from weft.choose.choices import Choices, uses_ctc
 from weft.choose.decoding import choose_bridge_and_attention, choose_head, limit_outputs, reverse_members
-from weft.choose.examples import augment, even_out_tags, flatten_repeats, handle_unseen_characters
+from weft.choose.examples import augment, back_translate, even_out_tags, flatten_repeats, handle_unseen_characters
 from weft.choose.families import (
     FAMILIES,
     choose_family,
@@ -40,6 +40,7 @@ def choose_text(choices: Choices, survey: Survey, given: Mapping[str, Any], time
     shape = batch_shape(choices, survey, kinds, given)
     flatten_repeats(choices, survey, given)
     even_out_tags(choices, survey, given)
+    back_translate(choices, survey, given)
     limit_validation(choices, shape, float(given.get("train", {}).get("budget_seconds", NUMBERS.default_budget)))
     source_tokens, target_tokens = ((survey.pairs + augmented) * length for length in shape.lengths)
     estimator = None if time is None else time.estimator(shape, target_tokens)

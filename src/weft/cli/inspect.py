@@ -60,7 +60,7 @@ def inspect(
     seconds: Annotated[
         float,
         typer.Option(
-            help="The time after which lines and summaries that have not begun are left out.", min=0, metavar="N"
+            help="The time after which no further line or summary is begun; the rest is left out.", min=0, metavar="N"
         ),
     ] = 120,
     form: Annotated[

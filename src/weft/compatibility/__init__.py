@@ -80,6 +80,11 @@ def _check_tags(spec: Spec) -> None:
             f"data.tag_temperature={data.tag_temperature:g} balances how often each tag is used, but the rows "
             "have no tags; name their column with --tag, or leave data.tag_temperature out"
         )
+    if data.back_translate and not (data.tagged and data.tag_at == "start" and spec.task == "transduce"):
+        raise ValueError(
+            f"data.back_translate=true needs tags in front of the sources, but data.tag={data.tag} and "
+            f"data.tag_at={data.tag_at}; give the tag's column with --tag, or leave data.back_translate out"
+        )
     taken = {
         f"data.tag={data.tag}": data.tag is not None,
         f"data.features={data.features}": data.features is not None,

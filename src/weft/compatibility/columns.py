@@ -142,7 +142,10 @@ def _check_read_together(spec: Spec) -> None:
     texts = {"source.kind": spec.source.kind, "context.kind": context.kind}
     other = [f"{name}={kind}" for name, kind in texts.items() if kind not in ("text", "auto")]
     if context.shared and other:
-        raise ValueError(f"context.shared=true needs two texts, but {other[0]}; leave context.shared out")
+        raise ValueError(
+            f"context.shared=true needs a source and a context that are both text, but {other[0]}; "
+            "leave context.shared out"
+        )
     if context.shared and spec.task == "transduce":
         raise ValueError("context.shared=true is for task=classify and task=answer; leave context.shared out")
     _check_words(spec, other)

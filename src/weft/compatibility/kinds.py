@@ -97,6 +97,7 @@ def _check_text_only(spec: Spec) -> None:
         return
     wanted = {"embed.shared=true": spec.embed.shared, "data.unseen=carried": spec.data.unseen == "carried"}
     wanted[f"data.augmented={spec.data.augmented}"] = bool(spec.data.augmented)
+    wanted["data.back_translate=true"] = spec.data.back_translate
     for setting in (name for name, is_set in wanted.items() if is_set):
         raise ValueError(
             f"{setting} needs text on both sides, but {' and '.join(other)}; leave {setting.partition('=')[0]} out"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,6 +31,7 @@ from weft.data.survey import Survey, Surveyor, shuffle_keys
 
 SPOOL, SCAN, NAMED = "pairs.spool", "scan.json", "named.json"
 LAST_KEY = 2**32 - 1
+HASH_BITS = 2**64 - 1
 Progress = Callable[[int, float], None]  # rows so far, share
 
 
@@ -104,6 +106,7 @@ def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
     ]
     repeats, surveyor = _Repeats(valid, valid_report.stamps), Surveyor(0 if files.valid else files.hold_out, kinds)
     counts, rows, tags = {role: CharacterCounts() for role in ROLES}, 0, Counter[str]()
+    written, mirror = Counter[str](), _Mirror()
     with (folder / SPOOL).open("wb", buffering=1 << 20) as spool:
         for block in read(files.pairs, report, digest, progress):
             originals = unswapped(block) if files.columns.swap else block
@@ -114,13 +117,19 @@ def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
             surveyor.add(block, keys)
             for extras in originals.extras.values():
                 tags[extras.tag] += 1
+            written.update(extras.tag for extras in block.extras.values())
+            if block.extras and not files.columns.swap:
+                mirror.add(block)
             repeats.add(block, contents)
             for role in [role for role, kind in kinds.items() if kind in ("text", "document")]:
                 counts[role].add(block_cells(block, role))
         spool.flush()
         os.fsync(spool.fileno())
     survey, held_out = surveyor.result()
-    survey = replace(survey, running=bool(files.kinds.running))
+    mirrored = 1.0 if files.columns.swap else mirror.share() if len(written) > 1 else 0.0
+    survey = replace(
+        survey, running=bool(files.kinds.running), mirrored=mirrored, written=dict(sorted(written.items()))
+    )
     report.layout = valid_report.layout = None
     named = NamedFiles(report.stamps, valid_report.stamps)
     report.stamps, valid_report.stamps = {}, {}
@@ -175,6 +184,21 @@ def _reader(files: Files) -> Callable[..., Iterable[Block]]:
         )
 
     return read
+
+
+class _Mirror:
+    """How many sources are targets of other rows, as where pairs come in both directions."""
+
+    def __init__(self) -> None:
+        self._sources, self._targets = array("Q"), array("Q")
+
+    def add(self, block: Block) -> None:
+        self._sources.extend(hash(text) & HASH_BITS for text in block.sources)
+        self._targets.extend(hash(text) & HASH_BITS for text in block.targets)
+
+    def share(self) -> float:
+        sources, targets = (np.frombuffer(each, dtype=np.uint64) for each in (self._sources, self._targets))
+        return float(np.isin(sources, targets).mean()) if len(sources) else 0.0
 
 
 class _Repeats:

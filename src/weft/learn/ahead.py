@@ -12,6 +12,7 @@ import numpy.typing as npt
 from weft.core.kinds import Batch
 from weft.data.corpus import Corpus
 from weft.learn.augmentation import Augmentation
+from weft.learn.back_translation import BackTranslation
 
 Rows = npt.NDArray[Any]
 
@@ -22,7 +23,7 @@ class BatchesAhead:
     Without augmentation there is nothing to wait for, and no thread.
     """
 
-    def __init__(self, corpus: Corpus, augmentation: Augmentation) -> None:
+    def __init__(self, corpus: Corpus, augmentation: Augmentation | BackTranslation) -> None:
         self._corpus, self._augmentation = corpus, augmentation
         self._threads: ThreadPoolExecutor | None = None
         self._begun: tuple[int, Rows, Future[Batch]] | None = None
@@ -43,6 +44,12 @@ class BatchesAhead:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, thread_name_prefix="batches")
         self._begun = epoch, rows, self._threads.submit(self._make(epoch, rows))
+
+    def forget(self) -> None:
+        """Drop what was prepared: the rows have changed."""
+        if self._begun is not None:
+            self._begun[2].result()
+        self._begun = None
 
     def _make(self, epoch: int, rows: Rows) -> Callable[[], Batch]:
         augment = self._augmentation.of_epoch(epoch)

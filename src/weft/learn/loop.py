@@ -24,6 +24,7 @@ from weft.learn import snapshot
 from weft.learn.affordable import affordable_pairs
 from weft.learn.ahead import BatchesAhead
 from weft.learn.augmentation import Augmentation
+from weft.learn.back_translation import BackTranslation
 from weft.learn.backward import Backward
 from weft.learn.budget import Budget, rate_at
 from weft.learn.checkpoint import Checkpoint
@@ -120,7 +121,8 @@ class Trainer:
         self.optimiser = adamw(model, train.weight_decay, train.embed_rate, slow, train.init_rate)
         self.average = Average(model, spec.train.average)
         self.augmentation = Augmentation.of(spec, validator.sides)
-        self._batches = BatchesAhead(corpus, self.augmentation)
+        self.translation = BackTranslation(model, corpus, spec, validator.sides, greedy, world.device)
+        self._batches = BatchesAhead(corpus, self.translation if self.translation.active else self.augmentation)
         self.effort = Effort(model, spec.train.precision)
         self.mined = Mined(model, corpus, spec.retrieve.negatives, world.device)
         self.progress = Progress(processes=world.size)
@@ -143,6 +145,7 @@ class Trainer:
         carried = snapshot.carried_of(checkpoint, self.world.rank)
         self.backward.carry_on(carried)
         self.mined.carry_on(carried)
+        self.translation.carry_on(carried)
         self._snapshots.restored(self.progress)
         if self.progress.place >= len(self._epoch_plan()):
             what = f"the checkpoint was taken at batch {self.progress.place:,} of an epoch that has fewer batches"
@@ -339,6 +342,7 @@ class Trainer:
             self.reporter.evaluation(line, shown)
         with self.average.in_place():
             self.mined.update()
+            self._translate()
         self._save()
         if self.world.first:
             after_evaluation()
@@ -384,6 +388,17 @@ class Trainer:
 
     # saving and stopping --------------------------------------------------------------------------------------------
 
+    def _translate(self) -> None:
+        """Write sources that the data do not have; what was prepared of the next batch has none of them."""
+
+        def tick(_: int) -> None:
+            if self.signals.received:
+                raise _Stopped
+
+        with self._spending("translation"):
+            if self.translation.update(self.share, self.budget.seconds, tick):
+                self._batches.forget()
+
     def _save_if_due(self) -> None:
         if self.world.any(time.monotonic() - self._saved_at > SAVE_SECONDS):
             self._save()
@@ -392,7 +407,9 @@ class Trainer:
         self._tick()
         self.progress.log_bytes, self.progress.log_sum = self.log.bytes, self.log.checksum()
         random_states = self.world.gather(snapshot.random_state(self.world.device))
-        carried = self.world.gather([*self.backward.carried_tensors(), *self.mined.tensors()])
+        carried = self.world.gather(
+            [*self.backward.carried_tensors(), *self.mined.tensors(), *self.translation.tensors()]
+        )
         if self.world.first:
             with self._spending("saving"):
                 taken = snapshot.take(self.model, self.optimiser, self.average, random_states, self.progress, carried)

@@ -53,16 +53,17 @@ def case() -> Recipe:
         "the third study (*Short*), whose models have no attention; and 8,000 with a space between characters for the "
         "last one (*Step*), in which each input character has an output.",
         "Without attention, one state of fixed width must hold the whole sentence. With the last state of the encoder "
-        "alone, 1 % of the sentences are right, and if the decoder gets this state as an input at every step, 7 %; all "
-        "of them have at most 10 characters. With attention, 99.7 % are right, and with attention and positions, all. "
-        "The position of the prompt makes no significant difference to a model with attention. *Short* shows what one "
-        "state holds, given sentences of up to 12 characters. A plain Elman network that reads forwards gets 1 % right "
-        "or less, wherever the prompt is: it has forgotten the first characters, which the decoder must write first. "
-        "If the encoder also reads backwards, it has just read them, and 67 to 76 % are right: nearly all sentences of "
-        "up to 8 characters, and few of 11 or 12. There the prompt is better at the end or at the decoder (75 to 76 %) "
-        "than at the start (67 %). In *Step*, each character has a label, its upper- or lower-case form "
-        "(`--task classify-tokens`), and nothing has to be remembered but the prompt: a forward Elman network that "
-        "reads the prompt first gets every line right, and so does a bidirectional one.",
+        "alone, 1 % of the sentences are right, and if the decoder gets this state as an input at every step, 7 %; the "
+        "sentences that are right all have at most 10 characters. With attention, 99.7 % are right, and with attention "
+        "and positions, all. The position of the prompt makes no significant difference to a model with attention. "
+        "*Short* shows what one state holds, given sentences of up to 12 characters. A plain Elman network that reads "
+        "forwards gets 1 % right or less, wherever the prompt is: it has forgotten the first characters, which the "
+        "decoder must write first. If the encoder also reads backwards, the first characters are the last that it "
+        "reads, and 67 to 76 % of the sentences are right: nearly all sentences of up to 8 characters, and few of 11 "
+        "or 12. There the prompt is better at the end or at the decoder (75 to 76 %) than at the start (67 %). In "
+        "*Step*, each character has a label, its upper- or lower-case form (`--task classify-tokens`), and nothing has "
+        "to be remembered but the prompt: a forward Elman network that reads the prompt first gets every line right, "
+        "and so does a bidirectional one.",
         (
             Study("ladder", data, ladder, settings, "6Mtokens", tag=3),
             Study("prompt", data, prompts, settings, "3Mtokens", tag=3),
@@ -242,9 +243,9 @@ def exposure() -> Recipe:
         "let it read its own output in training, sometimes (scheduled sampling) or always (free running)?",
         "The data are Greek words and their phones, gre_train.tsv and gre_dev.tsv of github.com/sigmorphon/2020, task "
         f"1 (from WikiPron, CC BY-SA 3.0), in g2p_sigmorphon2020/data/train and dev. {PUBLIC} The recipe also makes "
-        "8,000 strings of 10 to 40 digits, which the model writes as words. Equal digits in a row are written as their "
-        "number and the digit, a single digit as itself: `77720` becomes `three seven two zero` (three sevens, a two, "
-        "a zero).",
+        "8,000 strings of 10 to 40 digits, which the model writes as words. A run of equal digits is written as how "
+        "many there are, followed by the digit; a single digit is written as itself: `77720` becomes `three seven two "
+        "zero` (three sevens, a two, a zero).",
         "With these budgets, it does not help. On words, teacher forcing (66 %), teacher forcing with token dropout "
         "(66 %) and linear scheduled sampling (65 %) do not differ significantly; the inverse sigmoid schedule reaches "
         "58 % and free running 46 %. On the long outputs, teacher forcing is ahead of all others (87 %; scheduled "
@@ -305,11 +306,12 @@ RECIPES: dict[str, Recipe] = {
             "can be learned, and which gradients reach query, key and value?",
             "The recipe makes a dictionary of 24 words, in which the answer to each word is another word.",
             "Exact match gives no gradient and does no better than chance. Nearest match gives a gradient to the "
-            "values only: a query never moves to another entry, and words that share an entry share its answer, so "
-            "half are right. Straight-through and sparsemax give a gradient to all three, but none to entries without "
-            "weight: they learn more and then get stuck. Soft lookup gives a gradient to every entry and learns nearly "
-            "all answers, more slowly with the inner product than with rbf. With cosine, the weights stay almost equal "
-            "(the largest is 0.09), and the answer is read from the mixture of values.",
+            "values only: a query stays with the entry that was nearest to it at the start. Where several words start "
+            "nearest to the same entry, all get the same answer, which is right for only one of them, so half of the "
+            "answers are right. Straight-through and sparsemax give a gradient to all three, but none to entries "
+            "without weight: they learn more and then get stuck. Soft lookup gives a gradient to every entry and "
+            "learns nearly all answers, more slowly with the inner product than with rbf. With cosine, the weights "
+            "stay almost equal (the largest is 0.09), and the answer is read from the mixture of values.",
             by_hand=_lookup,
         ),
         arithmetic(),

@@ -144,10 +144,10 @@ def in_step() -> Study:
 ROBOT_LEARNS = (
     "With the sensor readings, the mean distance from the true course over 20 steps is 1.85 to 1.93, about a quarter "
     "of what it is without them (7.03 to 7.17): most of the course cannot be known from its beginning. With the "
-    "readings, scheduled sampling is slightly but significantly better than teacher forcing: errors of the heading "
-    "add up when a model goes on from its own output, and teacher forcing never shows it that. Free running is not "
-    "significantly different from scheduled sampling. Without the readings, free running is last. Reading its own "
-    "output takes up to twice the time."
+    "readings, scheduled sampling is slightly but significantly better than teacher forcing: errors of the heading add "
+    "up when a model goes on from its own output, and teacher forcing never shows it that. Free running is not "
+    "significantly different from scheduled sampling. Without the readings, free running is last. Training in which "
+    "the decoder reads its own output takes up to twice as long as teacher forcing."
 )
 PEDESTRIANS_LEARN = (
     "Positions mean nothing in another scene: a model of them is 5.3 m off. Predicting the displacement from each "
@@ -160,9 +160,9 @@ PEDESTRIANS_LEARN = (
 )
 STORMS_LEARN = (
     "Values help: with positions, wind, pressure and the day of the year, the error after 72 hours is 511 km, "
-    "significantly less than with changes alone (520 km). Both are well ahead of constant velocity (593 km), but "
-    "after less than one pass over the data they are only as good as a linear regression on steps (507 km), and "
-    "behind one that also knows position and season (473 km). To train longer, add `--budget 2Mtokens`."
+    "significantly less than with changes alone (520 km). Both are well ahead of constant velocity (593 km), but after "
+    "less than one pass over the data they are only as good as a linear regression on the changes of position (507 "
+    "km), and behind one that also knows position and season (473 km). To train longer, add `--budget 2Mtokens`."
 )
 SENTIMENT_LEARNS = (
     "After one pass over the data, a bag of words, the mean of the embeddings without any encoder, is right in 72.8 "

@@ -136,14 +136,14 @@ def bottleneck_holds() -> Recipe:
         "says (as in the recipe `case`), and 2,000 others. Half of these train the probes, and the other half test "
         "them.",
         "Without attention, the state has to hold the beginning of the sentence above all, because the decoder writes "
-        "the beginning first. A linear probe reads the prompt (the first symbol) from it without an error, and the "
-        "next three characters at 60 %, the last one only at 48 %; 80 % of the sentences are right. With attention, "
-        "all sentences are right, and the state holds what an untrained one holds: the last characters (98 %; "
-        "untrained 99 %) and little of the start (12 % for the first character after the prompt), since the decoder "
-        "can look everything up. Length is learned by both (69 and 70 %, untrained 23 %), the order of two symbols "
-        "only without attention (selectivity 32 points against 18, untrained 20). Which characters occur (the bag) can "
-        "be read better from the untrained state than from both trained ones, so that question says nothing about "
-        "learning.",
+        "the beginning first. A linear probe reads the prompt (the first symbol) from it without an error, the next "
+        "three characters with an accuracy of 60 %, and the last character of the sentence with only 48 %; 80 % of the "
+        "sentences are right. With attention, all sentences are right, and the state holds what an untrained one "
+        "holds: the last characters (98 %; untrained 99 %) and little of the start (12 % for the first character after "
+        "the prompt), since the decoder can look everything up. Length is learned by both (69 and 70 %, untrained 23 "
+        "%), the order of two symbols only without attention (selectivity 32 points against 18, untrained 20). Which "
+        "characters occur (the bag) can be read better from the untrained state than from both trained ones; this "
+        "probe therefore says nothing about learning.",
         by_hand=_holds,
     )
 

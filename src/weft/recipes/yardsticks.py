@@ -19,8 +19,8 @@ Array = npt.NDArray[np.float64]
 EARTH_RADIUS = 6371.0  # km
 HOURS = {24: 3, 48: 7, 72: 11}  # which step of a storm that is
 PUBLISHED_KM = {  # ridge regressions of offsets on the same split, without and with position and season
-    "atlantic": {"ridge regression on steps": (174, 462, 822), "ridge, also position and season": (167, 431, 752)},
-    "pacific": {"ridge regression on steps": (113, 293, 507), "ridge, also position and season": (110, 280, 473)},
+    "atlantic": {"ridge regression on changes": (174, 462, 822), "ridge, also position and season": (167, 431, 752)},
+    "pacific": {"ridge regression on changes": (113, 293, 507), "ridge, also position and season": (110, 280, 473)},
 }
 
 

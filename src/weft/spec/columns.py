@@ -48,6 +48,8 @@ class Data(Part):
     """Use rare tags more often: a tag with n rows counts n ** (1 / tag_temperature) times; 1: no change."""
     swap_pairs: bool = False
     """Learn each pair in both directions: also to write the source, given the target."""
+    back_translate: bool = False
+    """With tags: also learn from sources in other languages, which the model itself translates during training."""
     hold_out: Share = 0.05
     """The share of the training pairs that is held out when no validation file is given (at most 1,000 pairs)."""
     augmented: Annotated[int, Field(ge=0, le=10_000_000)] = 0
