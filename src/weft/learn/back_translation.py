@@ -29,6 +29,7 @@ ROUNDS = (0.3, 0.6)  # shares of the training after which sources are written, a
 USED = 0.5  # how often a row that has such a source is learned from it
 TIME = 0.05  # share of a wall-clock budget that a round takes, at most
 CHUNK = 1_000  # sources that are written together
+MOST_ROWS = 200_000  # that are looked at in a round
 WRITTEN, DRAWN = 4, 5  # tell these draws from others of the same seed
 
 Ids = npt.NDArray[np.int64]
@@ -44,6 +45,7 @@ class BackTranslation:
         self._plan, self._device = plan, device
         self._written: dict[int, Ids] = {}
         self._rounds = 0
+        self._tensors: list[Tensor] = []
         self.active = spec.data.back_translate
 
     @property
@@ -71,14 +73,16 @@ class BackTranslation:
         if not self.active or due <= self._rounds:
             return False
         self._rounds = due
-        tags = np.array([ids[0] for ids in self._corpus.rows("source", range(len(self._corpus)))])
+        random = np.random.default_rng((self._spec.train.seed, due, WRITTEN))
+        rows = random.permutation(len(self._corpus))[:MOST_ROWS]
+        tags = np.array([ids[0] for ids in self._corpus.rows("source", rows)])
         names, counts = np.unique(tags, return_counts=True)
         others = names[names != names[counts.argmax()]]
         if len(others) > 1:
-            random = np.random.default_rng((self._spec.train.seed, due, WRITTEN))
-            rows = random.permutation(np.flatnonzero(np.isin(tags, others)))
-            into = np.array([random.choice(others[others != tags[row]]) for row in rows])
-            self._write(rows, into, seconds, tick)
+            usable = np.isin(tags, others)
+            into = np.array([random.choice(others[others != tag]) for tag in tags[usable]])
+            self._write(rows[usable], into, seconds, tick)
+        self._tensors = self._as_tensors()
         return True
 
     def _write(self, rows: Ids, into: Ids, seconds: float | None, tick: Callable[[int], None]) -> None:
@@ -108,16 +112,18 @@ class BackTranslation:
 
     def tensors(self) -> list[Tensor]:
         """Return them for a checkpoint."""
-        if not self._rounds or not self.active:
-            return []
-        ids = [torch.from_numpy(each) for each in self._written.values()]
-        lengths, rows = (torch.tensor(each, dtype=torch.long) for each in (list(map(len, ids)), list(self._written)))
-        return [torch.tensor([self._rounds]), rows, lengths, torch.cat([torch.zeros(0, dtype=torch.long), *ids])]
+        return self._tensors
+
+    def _as_tensors(self) -> list[Tensor]:
+        ids = list(self._written.values())
+        rows, lengths = np.array(list(self._written), dtype=np.int64), np.array([len(each) for each in ids], np.int64)
+        flat = np.concatenate([np.zeros(0, np.int32), *ids], dtype=np.int32)
+        return [torch.tensor([self._rounds]), *map(torch.from_numpy, (rows, lengths, flat))]
 
     def carry_on(self, tensors: Sequence[Tensor]) -> None:
         """Go on with those that `tensors` returned."""
         if self.active and tensors:
             rounds, rows, lengths, ids = tensors
-            self._rounds = int(rounds)
-            parts = torch.split(ids, lengths.tolist())
+            self._rounds, self._tensors = int(rounds), list(tensors)
+            parts = torch.split(ids.long(), lengths.tolist())
             self._written = {row: part.numpy() for row, part in zip(rows.tolist(), parts)}

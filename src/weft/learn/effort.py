@@ -42,7 +42,7 @@ def share_of_speed(operations: float, seconds: float, most: float) -> float:
 def limits(progress: Progress, most: float, augmented: bool = False) -> tuple[dict[str, float], str]:
     """Where a run's time went, in shares; and what to change for it to go faster."""
     seconds = {**progress.spent, "learning": progress.spent.get("steps", 0.0) - progress.spent.get("batches", 0.0)}
-    names = ("learning", "batches", "validation", "saving")
+    names = ["learning", "batches", "validation", "saving", *({"translation"} & set(progress.spent))]
     total = max(1e-9, progress.seconds, sum(seconds.get(name, 0.0) for name in names))  # the last save comes after all
     spent = {name: round(seconds.get(name, 0.0) / total, 3) for name in names}
     effort = share_of_speed(progress.operations, seconds["learning"], most)

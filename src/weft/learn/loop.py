@@ -395,9 +395,10 @@ class Trainer:
             if self.signals.received:
                 raise _Stopped
 
-        with self._spending("translation"):
-            if self.translation.update(self.share, self.budget.seconds, tick):
-                self._batches.forget()
+        if self.translation.active:
+            with self._spending("translation"):
+                if self.translation.update(self.share, self.budget.seconds, tick):
+                    self._batches.forget()
 
     def _save_if_due(self) -> None:
         if self.world.any(time.monotonic() - self._saved_at > SAVE_SECONDS):
