@@ -232,7 +232,7 @@ def test_no_pairs_at_all_are_refused(weft: Weft) -> None:
 @pytest.mark.parametrize(("arguments", "said"), [
     (["--set", "decoder.cel=gru"], ["decoder.cel: there is no such setting", "did you mean 'cell'?"]),
     (["--set", "decoder.cell=lsmt"], ["'lsmt' is not known; did you mean 'lstm'?", "(from flag)"]),
-    (["--set", "decoder.cell"], ["'decoder.cell' is not a setting", "write key=value"]),
+    (["--set", "decoder.cell"], ["'decoder.cell' is not of the form key=value", "write key=value"]),
     (["--set", "encoder.heads=7", "--set", "encoder.width=64", "--steps", "2"], ["width=64 cannot be divided"]),
     (["--set", "encoder.width=33", "--steps", "2"], ["encoder.width=33 is odd"]),
     (["--budget", "-5m"], ["'-5m' is not a time", "--budget", "10m"]),

@@ -313,7 +313,7 @@ def test_a_length_that_is_null_takes_the_place_of_no_other() -> None:
 @pytest.mark.parametrize("item", ["decoder.cell", "", "=5", "  =5", "decoder.cell gru"])
 def test_an_override_that_is_not_key_and_value_is_refused(item: str) -> None:
     error = complaint(item)
-    assert error.what == f"'{item}' is not a setting"
+    assert error.what == f"'{item}' is not of the form key=value"
     assert error.where == f"--set {item}"
     assert error.todo == "write key=value, such as --set train.rate=0.001"
 

@@ -13,7 +13,7 @@ def _check_column(column: str | int | None) -> str | int | None:
     if isinstance(column, int) and not 1 <= column <= 100_000:
         raise ValueError(f"{str(column)[:30]} is not the number of a column; columns are numbered from 1: give 1, 2, …")
     if column == "":
-        raise ValueError("a column has a name or a number; give one of them, or leave the setting out")
+        raise ValueError("the name of the column is empty; give its name or its number, or leave the setting out")
     return column
 
 

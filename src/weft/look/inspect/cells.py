@@ -160,10 +160,10 @@ def _ranking(
         "untrained: probe",
     ]
     note = (
-        f"Units were chosen on {len(split.train):,} symbols of {text}, as the column *where it was chosen* says; the "
-        f"columns to its right are measured on {len(split.test):,} other symbols. Guessing has an AUC of 0.5 and a "
-        "correlation of 0. If the best unit of an untrained model does as well, the unit that was found only reflects "
-        "the most recent input."
+        f"Units were chosen on {len(split.train):,} symbols of {text} (the column *where it was chosen* has their "
+        f"scores there); the columns to its right are measured on {len(split.test):,} other symbols. Guessing has an "
+        "AUC of 0.5 and a correlation of 0. If the best unit of an untrained model does as well, the unit that was "
+        "found only reflects the most recent input."
     )
     return Table(
         f"Units of {'the encoder' if part == 'encode' else 'the decoder'} that keep track of something",
