@@ -223,8 +223,9 @@ SECTIONS = [
     Section(
         "Ten minutes",
         "ten_minutes",
-        "This is BLEU on flickr2016 (beam 5) after ten minutes of training from scratch. All systems train the same "
-        "Transformer; only the autopilot chooses its own model.",
+        "This is BLEU on flickr2016 (beam 5) after some minutes of training from scratch. The column *model* says what "
+        "was trained: all systems train the same Transformer or the same LSTM, and the autopilot chooses its own "
+        "model. Only rows with the same minutes and cores can be compared.",
         ten_minutes,
     ),
     Section(

@@ -221,10 +221,10 @@ def test_written_sources_keep_the_tag_of_their_target_and_survive_a_checkpoint(p
         return BackTranslation(model, corpus, spec, sides, plan, torch.device("cpu"))
 
     translation = made()
-    assert not translation.update(0.2, None, lambda _: None)
+    assert not translation.update(0.2, 9999, None, lambda _: None)
     assert translation.of_epoch(0) is None
-    assert translation.update(0.35, None, lambda _: None)
-    assert not translation.update(0.4, None, lambda _: None)
+    assert translation.update(0.35, 9999, None, lambda _: None)
+    assert not translation.update(0.4, 9999, None, lambda _: None)
     augment = translation.of_epoch(0)
     assert augment is not None
     tags, rows = sides.source.marks, corpus.rows("source", range(len(corpus)))  # type: ignore[attr-defined]
@@ -234,7 +234,7 @@ def test_written_sources_keep_the_tag_of_their_target_and_survive_a_checkpoint(p
     assert not any(tags[rows[row][0] - 4].endswith("aa") for row in changed)
     again = made()
     again.carry_on(translation.tensors())
-    assert not again.update(0.4, None, lambda _: None)
+    assert not again.update(0.4, 9999, None, lambda _: None)
     other = again.of_epoch(0)
     assert other is not None
     assert all(np.array_equal(other("source", row, ids), augment("source", row, ids)) for row, ids in enumerate(rows))

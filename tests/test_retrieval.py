@@ -415,7 +415,7 @@ def test_mistakes_with_documents_are_told(library_run: Run, documents: Path, wef
     refused(weft("predict", run, "-", "--among", "-", stdin="a\n"), "--among -")
     refused(weft("predict", run, "-", "--among", "empty.txt", stdin="a\n"), "there is no document in this file")
     refused(weft("evaluate", run, "queries.tsv", "--qrels", "q.txt"), "--qrels needs --among", "--among")
-    wrong = {"1 0 2": "four fields", "1 0 d1 x": "q.txt:1", "": "no judgement", "9 0 d1 1": "no query has"}
+    wrong = {"1 0 2": "four fields", "1 0 d1 x": "q.txt:1", "": "no judgement", "9 0 d1 1": "none of the queries has"}
     for content, said in wrong.items():
         (tmp_path / "q.txt").write_text(f"{content}\n", encoding="utf-8")
         done = weft("evaluate", run, "queries.tsv", "--among", documents, "--qrels", "q.txt")

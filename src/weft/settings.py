@@ -102,7 +102,9 @@ def read_overrides(items: Sequence[str], flag: str = "--set") -> Layer:
         key, equals, text = item.partition("=")
         if not equals or not key.strip():
             raise UserError(
-                f"'{item}' is not of the form key=value", f"{flag} {item}", f"write key=value, such as {flag} train.rate=0.001"
+                f"'{item}' is not of the form key=value",
+                f"{flag} {item}",
+                f"write key=value, such as {flag} train.rate=0.001",
             )
         put(layer, key.strip(), _value(text.strip(), f"{flag} {item}"))
     return layer

@@ -99,7 +99,7 @@ def _judged(
     if not texts:
         shown = ", ".join(list(judged)[:SHOWN])
         raise UserError(
-            f"no query has a relevant document: the file judges the queries {shown}, …",
+            f"none of the queries has a relevant document: the relevance judgements are for the ids {shown}, …",
             qrels,
             "check that the columns `id` of queries and documents hold the ids that the file names",
         )

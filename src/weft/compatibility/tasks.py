@@ -178,10 +178,12 @@ def check_documents(spec: Spec) -> None:
                 "value for source.tokens and target.tokens"
             )
         return
-    if spec.retrieve.latent and (spec.encoder.kind != "none" or spec.pool.kind != "mean"):
+    given = {"encoder.kind": (spec.encoder.kind, "none"), "pool.kind": (spec.pool.kind, "mean")}
+    for name in (name for name, (value, needed) in given.items() if spec.retrieve.latent and value != needed):
+        value, needed = given[name]
         raise ValueError(
-            f"retrieve.latent=true needs encoder.kind=none and pool.kind=mean, but encoder.kind={spec.encoder.kind} "
-            f"and pool.kind={spec.pool.kind}; leave retrieve.latent out, or set encoder.kind=none and pool.kind=mean"
+            f"retrieve.latent=true needs {name}={needed}, but {name}={value}; leave retrieve.latent out, or set "
+            f"{name}={needed}"
         )
     for name in ("context", "tag", "features"):
         if getattr(spec.data, name) is not None:

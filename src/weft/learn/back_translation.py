@@ -67,14 +67,17 @@ class BackTranslation:
 
         return augment
 
-    def update(self, share: float, seconds: float | None, tick: Callable[[int], None]) -> bool:
-        """Write sources by the weights of the model as they are, if a round is due; return whether it was."""
+    def update(self, share: float, seen: int, seconds: float | None, tick: Callable[[int], None]) -> bool:
+        """Write sources by the weights of the model as they are, if a round is due; return whether it was.
+
+        At most as many are looked at as rows were `seen` in the training so far, which may be a short one.
+        """
         due = sum(share >= begin for begin in ROUNDS)
         if not self.active or due <= self._rounds:
             return False
         self._rounds = due
         random = np.random.default_rng((self._spec.train.seed, due, WRITTEN))
-        rows = random.permutation(len(self._corpus))[:MOST_ROWS]
+        rows = random.permutation(len(self._corpus))[: min(seen, MOST_ROWS)]
         tags = np.array([ids[0] for ids in self._corpus.rows("source", rows)])
         names, counts = np.unique(tags, return_counts=True)
         others = names[names != names[counts.argmax()]]

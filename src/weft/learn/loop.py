@@ -397,7 +397,8 @@ class Trainer:
 
         if self.translation.active:
             with self._spending("translation"):
-                if self.translation.update(self.share, self.budget.seconds, tick):
+                seen = int(self._epochs() * len(self.corpus))
+                if self.translation.update(self.share, seen, self.budget.seconds, tick):
                     self._batches.forget()
 
     def _save_if_due(self) -> None:
