@@ -39,7 +39,6 @@ NEEDS = {
     "abstracts": "scitldr",
     "cranfield": "cranfield",
     "squad": "squad11",
-    "languages": "multi30k",
 }
 
 

@@ -17,7 +17,12 @@ FIXED = {  # settings that must be the same for all variants, and how each is se
     "train.steps": "set it with --steps",
     "train.epochs": "set it with --epochs",
 }
-VARIABLE_DATA = ("data.tag_at", "data.repeat_power", "data.unseen")  # the settings of `data` that may vary
+VARIABLE_DATA = (
+    "data.tag_at",
+    "data.repeat_power",
+    "data.unseen",
+    "data.back_translate",
+)  # the settings of `data` that may vary
 NOT_IN_FOLDER_NAMES = re.compile(r"[^\w.+]+")
 
 Vary = dict[str, list[Any]]
