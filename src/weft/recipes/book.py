@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weft.recipes import columns, continued, documents, inside, makers, memory
+from weft.recipes import columns, continued, documents, drawn, inside, languages, makers, memory, spoken
 from weft.recipes.cranfield import cranfield
 from weft.recipes.makers import symbols
 from weft.recipes.spearman import PUBLISHED, beside_published
@@ -351,12 +351,20 @@ RECIPES: dict[str, Recipe] = {
         exposure(),
         bottleneck(),
         continued.chorales(),
+        continued.tunes(),
+        continued.speech_signal(),
+        continued.language_column(),
+        inside.novel(),
         memory.counting(),
         memory.masking(),
         columns.robot(),
         columns.pedestrians(),
         columns.storms(),
         columns.sentiment(),
+        spoken.digits_spoken(),
+        drawn.digits_drawn(),
+        drawn.scenes(),
+        languages.languages(),
         documents.squad(),
         documents.babi(),
         documents.abstracts(),

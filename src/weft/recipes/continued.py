@@ -1,14 +1,19 @@
-"""Recipes of models that continue what they read: tunes."""
+"""Recipes of models that continue what they read: tunes, waveforms, text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.recipes.study import PUBLIC, Files, Recipe, Study, public
+from weft.recipes.spearman import PUBLISHED, beside_published
+from weft.recipes.spoken import waveforms
+from weft.recipes.study import PUBLIC, Files, Recipe, Study, public, public_paths
 
+COLUMN_WORDS, COLUMN_JUDGED, COLUMN_LEAST = 100_000, 20_000, 3
 CHUNG = {"tanh": "elman", "GRU": "gru", "LSTM": "lstm"}
 
 
@@ -49,3 +54,94 @@ def chorales() -> Recipe:
         "JSB_Chorales",
         "500ktokens",
     )
+
+
+def tunes() -> Recipe:
+    return music(
+        "tunes",
+        "Which notes sound next in a folk tune? A tanh network, a GRU and an LSTM with equal numbers of parameters "
+        "learn from 694 tunes with chords, as in Chung 2014.",
+        "The data are the Nottingham tunes of Boulanger-Lewandowski 2012, in pianoroll/Nottingham.json. The score is "
+        "−log p of the 88 notes of a step, given the steps before it, as in the literature: the mean over all steps.",
+        TUNES_LEARN,
+        "Nottingham",
+        "1500ktokens",
+    )
+
+
+def speech_signal() -> Recipe:
+    settings: dict[str, Any] = {
+        **{"task": "language-model", "data.target": "sound", "target.kind": "numbers", "decoder.width": 96},
+        **{"objective.kind": "mixture", "objective.components": 10, "train.dropout": 0.0, "train.rate": 0.003},
+        **{"train.select": "nll", "train.batch_tokens": 2048},
+    }
+    variants = {label: {"decoder.cell": cell} for label, cell in CHUNG.items()}
+    return Recipe(
+        "speech-signal",
+        "How will a speech signal go on? A tanh network, a GRU and an LSTM with equal numbers of parameters predict "
+        "the next 20 samples of a waveform from all samples before, as a mixture of 10 Gaussians (as in Chung 2014, on "
+        "other recordings).",
+        "The data are the recordings of the free spoken digit dataset (Jackson 2018, CC BY-SA 4.0) at 8,000 samples a "
+        "second, in fsdd/wav_train.zip and wav_dev.zip: 2,400 of half a second or so for training, 300 for validation. "
+        f"{PUBLIC} The score `nll` is −log p of the 20 samples of a step, whose values are between −1 and 1: the lower "
+        "the better.",
+        SPEECH_SIGNAL_LEARNS,
+        (Study("speech-signal", waveforms, variants, settings, "600ktokens", match=True),),
+    )
+
+
+def running_words(text: str) -> list[str]:
+    """Return the words and punctuation marks of a text, in lower case."""
+    return re.findall(r"[\w']+|[^\w\s]", text.lower())
+
+
+def with_unknown(words: Sequence[str], known: frozenset[str]) -> str:
+    """Return running text with `<unk>` for every word that is not known, a line for each sentence."""
+    text = " ".join(word if word in known else "<unk>" for word in words)
+    return re.sub(r" ([.!?]) ", r" \1\n", text) + "\n"
+
+
+def words_of_a_novel(folder: Path) -> Files:
+    """Return the beginning of War and Peace, and a part of its end, as words."""
+    paths = public_paths("lm_warpeace/train.txt", "lm_warpeace/dev.txt")
+    train, judged = (running_words(path.read_text(encoding="utf-8-sig")) for path in paths)
+    train, judged = train[:COLUMN_WORDS], judged[:COLUMN_JUDGED]
+    known = frozenset(word for word, count in Counter(train).items() if count >= COLUMN_LEAST)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = Files(str(folder / "train.txt"), str(folder / "valid.txt"))
+    for path, words in ((files.train, train), (files.valid, judged)):
+        Path(str(path)).write_text(with_unknown(words, known), encoding="utf-8")
+    return files
+
+
+def language_column() -> Recipe:
+    cells: dict[str, dict[str, Any]] = {cell: {"decoder.cell": cell} for cell in PUBLISHED}
+    settings: dict[str, Any] = {
+        **{"task": "language-model", "target.tokens": "words", "decoder.width": 96, "embed.width": 96},
+        **{"train.rate": 0.004, "train.batch_tokens": 1024, "train.window": 32, "train.evaluations": 8},
+        **{"train.select": "perplexity", "head.tied": False},
+    }
+    beside = beside_published(2, "perplexity", -1)
+    studies = (
+        Study(
+            name, words_of_a_novel, cells, {**settings, "train.dropout": share}, "400ktokens", match=True, also=beside
+        )
+        for name, share in (("plain", 0.0), ("dropout", 0.3))
+    )
+    return Recipe(
+        "language-column",
+        "Which recurrent cell predicts the next word best? The recipe compares ten cells with equal numbers of "
+        "parameters, once without dropout and once with it, and shows the third column of the table of Jozefowicz 2015 "
+        "beside them.",
+        f"The text is the first {COLUMN_WORDS:,} words of *War and Peace* in English (Project Gutenberg) and "
+        f"{COLUMN_JUDGED:,} of its later words, in lm_warpeace/train.txt and dev.txt. Words are in lower case, and "
+        f"those that occur fewer than {COLUMN_LEAST} times are `<unk>`. {PUBLIC} The published figures are for the "
+        "Penn Treebank.",
+        LANGUAGE_COLUMN_LEARNS,
+        tuple(studies),
+    )
+
+
+TUNES_LEARN = "To be measured."
+SPEECH_SIGNAL_LEARNS = "To be measured."
+LANGUAGE_COLUMN_LEARNS = "To be measured."

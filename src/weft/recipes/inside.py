@@ -55,6 +55,12 @@ def _scaling(folder: Path, options: Options) -> list[str]:
     return scaling.run(folder, options)
 
 
+def _novel(folder: Path, options: Options) -> list[str]:
+    from weft.recipes import novel
+
+    return novel.run(folder, options)
+
+
 LEARNED_OF_GRADIENTS = (
     "Before training, the product of an LSTM's forget gates follows σ(b_f)ᵏ at every lag, for each of the three "
     "biases, and the gradient of an Elman network is multiplied by its spectral radius at each step. What a cell can "
@@ -108,6 +114,19 @@ def quotes() -> Recipe:
         "about as many updates; which of the three matters was not measured. The place in the word needs no learning, "
         "as the probe on an untrained model shows (0.94).",
         by_hand=_quotes,
+    )
+
+
+def novel() -> Recipe:
+    return Recipe(
+        "novel",
+        "What does a language model of a novel write? And does what it has learned help with another task of which "
+        "there are only few examples?",
+        "The text is *War and Peace* in English (Project Gutenberg), in lm_warpeace/train.txt and dev.txt. "
+        f"{PUBLIC} The other task is to restore the vowels of a line; its pairs are made from lines of the same novel, "
+        "and judged on lines of chapters that neither model has read.",
+        "To be measured.",
+        by_hand=_novel,
     )
 
 
