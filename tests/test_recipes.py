@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import re
+import wave
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,7 +17,24 @@ from weft.compare.rank import EXPLANATION
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.look.inspect import units
-from weft.recipes import alignment, counts, field, heads, holds, ibm, lookup, makers, memory, scaling, vanishing
+from weft.recipes import (
+    alignment,
+    continued,
+    counts,
+    drawn,
+    field,
+    heads,
+    holds,
+    ibm,
+    languages,
+    lookup,
+    makers,
+    memory,
+    novel,
+    scaling,
+    spoken,
+    vanishing,
+)
 from weft.recipes.book import RECIPES
 from weft.recipes.makers import distinct, key
 from weft.recipes.run import OTHER_SETTINGS, find, run
@@ -39,10 +58,28 @@ NEEDS = {
     "abstracts": "scitldr",
     "cranfield": "cranfield",
     "squad": "squad11",
+    "tunes": "pianoroll",
+    "speech-signal": "fsdd",
+    "language-column": "lm_warpeace",
+    "novel": "lm_warpeace",
+    "digits-spoken": "fsdd",
+    "digits-drawn": "mnist10k",
+    "scenes": "nlvr",
+    "languages": "multi30k",
 }
 
 
-LOOKED_AT: list[tuple[ModuleType, str, int]] = [  # what recipes look at once their runs are trained
+LIMITS: list[tuple[ModuleType, str, Any]] = [  # how much data recipes make, and look at once their runs are trained
+    (spoken, "STRINGS", 40),
+    (spoken, "JUDGED", 8),
+    (drawn, "STRIPS", 40),
+    (drawn, "JUDGED", 8),
+    (languages, "JUDGED", 2),
+    (novel, "ROWS", (60,)),
+    (novel, "JUDGED", 4),
+    (novel, "SAMPLED", 5),
+    (continued, "COLUMN_WORDS", 3_000),
+    (continued, "COLUMN_JUDGED", 300),
     (units, "MOST_STATE_NUMBERS", 1_000_000),
     (holds, "TRAINING", 500),
     (holds, "JUDGED", 120),
@@ -53,13 +90,13 @@ LOOKED_AT: list[tuple[ModuleType, str, int]] = [  # what recipes look at once th
 DRAWN = ("lookup", "copy")  # one that draws itself, one that is drawn by `compare`
 
 
-def drawn(draw: makers.Draw, count: int = 300) -> list[Pair]:
+def sample(draw: makers.Draw, count: int = 300) -> list[Pair]:
     rng = random.Random(3)
     return [draw(rng) for _ in range(count)]
 
 
 def test_cased_sentences_are_written_as_their_prompt_says() -> None:
-    pairs = drawn(makers.cased(5, 60))
+    pairs = sample(makers.cased(5, 60))
     assert {pair.tag for pair in pairs} == {"U", "L"}
     for pair in pairs:
         assert pair.target == (pair.source.upper() if pair.tag == "U" else pair.source.lower())
@@ -68,13 +105,13 @@ def test_cased_sentences_are_written_as_their_prompt_says() -> None:
 
 def test_sentences_without_spaces_can_be_aligned_by_ctc() -> None:
     """No letter occurs twice in a row except across a space, so that every target can be aligned with its source."""
-    for pair in drawn(makers.spaced(5, 40)):
+    for pair in sample(makers.spaced(5, 40)):
         assert pair.target == pair.source.replace(" ", "")
         assert not re.search(r"([a-z])\1", pair.source)
 
 
 def test_arithmetic_is_right_once_the_letters_are_gone() -> None:
-    for pair in drawn(makers.arithmetic):
+    for pair in sample(makers.arithmetic):
         task = re.sub("[a-z]", "", pair.source)
         first, sign, second = re.fullmatch(r"(-?\d+)([+-])(-?\d+)=", task).groups()  # type: ignore[union-attr]
         wanted = int(first) + int(second) if sign == "+" else int(first) - int(second)
@@ -82,7 +119,7 @@ def test_arithmetic_is_right_once_the_letters_are_gone() -> None:
 
 
 def test_xml_closes_every_tag_it_opens_innermost_first() -> None:
-    for pair in drawn(makers.xml):
+    for pair in sample(makers.xml):
         open_: list[str] = []
         for close, name in re.findall(r"<(/?)([a-z]{2,10})>", pair.source + pair.target):
             if close:
@@ -94,7 +131,7 @@ def test_xml_closes_every_tag_it_opens_innermost_first() -> None:
 
 def test_the_same_words_in_another_order_mean_something_else() -> None:
     by_words: dict[tuple[str, ...], set[str]] = {}
-    for pair in drawn(makers.ordered, 20_000):
+    for pair in sample(makers.ordered, 20_000):
         by_words.setdefault(tuple(sorted(pair.source.split())), set()).add(pair.target)
     assert max(len(targets) for targets in by_words.values()) == 4
 
@@ -103,7 +140,7 @@ def test_runs_of_digits_are_counted() -> None:
     names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
     assert list(makers._runs("77720", names)) == ["three seven", "two", "zero"]
     assert list(makers._runs("0" * 12, names)) == ["nine zero", "three zero"]
-    assert all(10 <= len(pair.source) <= 40 for pair in drawn(makers.spelled(10, 40)))
+    assert all(10 <= len(pair.source) <= 40 for pair in sample(makers.spelled(10, 40)))
 
 
 @pytest.mark.parametrize(
@@ -126,6 +163,48 @@ def test_strings_that_are_longer_than_in_training_are_tested(tmp_path: Path) -> 
     }
     assert max(rows[files.train]) < 51 <= min(min(rows[path]) for path in files.tests.values())
     assert not rows[files.train] & rows[files.valid or ""]
+
+
+def test_spoken_digits_are_joined_with_pauses_and_named_by_their_phones(tmp_path: Path) -> None:
+    clips = {"ann": [(digit, np.full(100, 1000 * (digit + 1), np.float32)) for digit in range(10)]}
+    table = Path(spoken.strings(clips, ["ann"], 5, tmp_path / "train.tsv", seed=1))
+    rows = [line.split("\t") for line in table.read_text().splitlines()]
+    assert rows[0] == ["audio", "phones", "speaker"]
+    for name, phones, speaker in rows[1:]:
+        with wave.open(str(tmp_path / name)) as file:
+            samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+        heard = [int(value) // 1000 for value in samples if value and value % 1000 == 0]
+        assert " ".join(spoken.PHONES[value - 1] for value in heard[::100]) == phones
+        assert (speaker, file.getframerate()) == ("ann", spoken.RATE)
+
+
+def test_a_strip_shows_its_digits_beside_each_other() -> None:
+    drawings = [np.full((28, 28), value, np.uint8) for value in (50, 100, 150)]
+    rng = random.Random(2)
+    for _ in range(20):
+        pixels = drawn.strip(drawings, rng)
+        assert pixels.shape[0] == 28
+        assert [int(value) for value in dict.fromkeys(pixels[0]) if value] == [50, 100, 150]
+
+
+def test_no_sentence_is_in_two_languages_beside_english() -> None:
+    parallel = {name: [f"{name}{number}" for number in range(9)] for name in languages.LANGUAGES}
+    rows = [row.rstrip("\n").split("\t") for row in languages.blocks(parallel)]
+    others = [(text[2:], tag) for _, text, tag in rows if tag != "en"]
+    assert len(others) == len(dict(others)) == 9
+    assert {(source, target) for source, target, _ in rows} >= {("en3", "de3"), ("de3", "en3"), ("cs5", "en5")}
+    assert len(languages.TRAINED) == len(languages.UNTRAINED) == 6
+
+
+def test_words_of_running_text_are_known_or_unknown() -> None:
+    words = continued.running_words("Well, Prince! He didn't.")
+    assert words == ["well", ",", "prince", "!", "he", "didn't", "."]
+    known = frozenset({"well", "!", "he", "."})
+    assert continued.with_unknown([*words, "he"], known) == "well <unk> <unk> !\nhe <unk> .\nhe\n"
+
+
+def test_vowels_are_left_out() -> None:
+    assert novel.without_vowels("Anna is ill.") == "nn s ll."
 
 
 def test_outputs_of_several_words_are_compared_with_each_other() -> None:
@@ -250,7 +329,7 @@ def test_a_recipe_runs_from_data_to_page(
         monkeypatch.setenv("WEFT_DATA", str(data))
     if name in DRAWN:
         request.getfixturevalue("rendered")
-    for module, limit, few in LOOKED_AT:
+    for module, limit, few in LIMITS:
         monkeypatch.setattr(module, limit, few)
     recipe = small(RECIPES[name])
     page = run(recipe, tmp_path / name, Options(steps=2, seeds=1)).read_text(encoding="utf-8")
@@ -289,7 +368,8 @@ def shortened(data: Any) -> Any:
         cut = {}
         for name, path in paths.items():
             lines = Path(path).read_text(encoding="utf-8").splitlines(keepends=True)
-            cut[name] = folder / f"{name.replace(' ', '-')}{Path(path).suffix or '.tsv'}"
+            beside = folder / "whole" if (folder / "whole").exists() else folder  # which may hold sounds and pictures
+            cut[name] = beside / f"cut-{name.replace(' ', '-')}{Path(path).suffix or '.tsv'}"
             cut[name].write_text("".join(lines[: 300 if name == "train" else 12]), encoding="utf-8")
         valid = str(cut["valid"]) if files.valid else None
         return Files(str(cut["train"]), valid, {name: str(cut[name]) for name in files.tests})

@@ -124,8 +124,8 @@ def as_seen(compared: Compared) -> list[str]:
 
 
 def digits_drawn() -> Recipe:
-    decoder = {"decoder.kind": "recurrent", "head.kind": "tokens", "objective.kind": "cross-entropy"}
-    decoder |= {"decoder.attention.score": "additive"}
+    decoder: dict[str, Any] = {"decoder.kind": "recurrent", "head.kind": "tokens", "objective.kind": "cross-entropy"}
+    decoder |= {"decoder.attention.score": "additive", "decoder.width": 96, "decoder.layers": 1}
     variants: dict[str, dict[str, Any]] = {
         "CTC": {"head.kind": "ctc", "objective.kind": "ctc"},
         "attention": {**decoder, "objective.ctc_share": 0.0},
@@ -135,7 +135,7 @@ def digits_drawn() -> Recipe:
     settings = {
         **{"data.source": "image", "data.target": "digits", "source.kind": "image", "image.layout": "columns"},
         **{"image.height": 28, "encoder.kind": "recurrent", "encoder.width": 96, "encoder.layers": 1},
-        **{"decoder.width": 96, "decoder.layers": 1, "embed.width": 32, "target.tokens": "characters"},
+        **{"embed.width": 32, "target.tokens": "characters"},
         **{"train.rate": 0.003, "train.dropout": 0.1, "train.batch_tokens": 2048, "train.select": "exact"},
     }
     return Recipe(
@@ -159,7 +159,8 @@ def scenes() -> Recipe:
     }
     settings = {
         **{"data.source": "image", "data.target": "sentence", "source.kind": "image", "image.layout": "grid"},
-        **{"decoder.kind": "recurrent", "decoder.width": 128, "embed.width": 64, "target.tokens": "words"},
+        **{"encoder.kind": "none", "encoder.width": 128, "decoder.kind": "recurrent", "decoder.width": 128},
+        **{"embed.width": 128, "target.tokens": "words"},
         **{"train.dropout": 0.2, "train.rate": 0.002, "train.select": "bleu", "bridge.kind": "mean"},
     }
     return Recipe(

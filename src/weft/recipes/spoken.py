@@ -103,8 +103,8 @@ def waveforms(folder: Path) -> Files:
 
 
 def digits_spoken() -> Recipe:
-    decoder = {"decoder.kind": "recurrent", "head.kind": "tokens", "objective.kind": "cross-entropy"}
-    decoder |= {"decoder.attention.score": "additive"}
+    decoder: dict[str, Any] = {"decoder.kind": "recurrent", "head.kind": "tokens", "objective.kind": "cross-entropy"}
+    decoder |= {"decoder.attention.score": "additive", "decoder.width": 96, "decoder.layers": 1}
     variants: dict[str, dict[str, Any]] = {
         "CTC": {"head.kind": "ctc", "objective.kind": "ctc"},
         "attention": {**decoder, "objective.ctc_share": 0.0},
@@ -113,7 +113,7 @@ def digits_spoken() -> Recipe:
     settings = {
         **{"data.source": "audio", "data.target": "phones", "target.tokens": "words", "source.kind": "audio"},
         **{"encoder.kind": "recurrent", "encoder.width": 96, "encoder.layers": 2, "train.dropout": 0.1},
-        **{"decoder.width": 96, "decoder.layers": 1, "embed.width": 32},
+        **{"embed.width": 32},
         **{"train.rate": 0.003, "train.batch_tokens": 2048, "train.select": "token_error_rate"},
     }
     return Recipe(
