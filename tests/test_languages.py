@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from weft.data.prepare import Files, Prepared
 from weft.data.sides.sides import Sides
 from weft.data.text.tokens import learn, marks_of
 from weft.learn.back_translation import BackTranslation
+from weft.learn.loop import Trainer
 from weft.learn.model import model_of
 from weft.predict.plans import make_plan
 from weft.runs.report import Quiet
@@ -239,6 +241,26 @@ def test_written_sources_keep_the_tag_of_their_target_and_survive_a_checkpoint(p
     assert other is not None
     assert all(np.array_equal(other("source", row, ids), augment("source", row, ids)) for row, ids in enumerate(rows))
     assert not np.array_equal(augment("target", 0, rows[0][:0]), rows[0])
+
+
+def test_the_time_of_writing_sources_is_not_that_of_a_validation(
+    pivoted: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a validation takes is kept back for the last one, and for the final scores."""
+    spent, evaluate = [], Trainer._evaluate
+
+    def slow(*_: Any) -> bool:
+        time.sleep(5)
+        return False
+
+    def evaluated(trainer: Trainer, after: Any) -> None:
+        evaluate(trainer, after)
+        spent.append((trainer.progress.evaluation_seconds, trainer.progress.spent["translation"]))
+
+    monkeypatch.setattr(BackTranslation, "update", slow)
+    monkeypatch.setattr(Trainer, "_evaluate", evaluated)
+    trained(pivoted, tmp_path / "run", **{"data.back_translate": True, "train.evaluations": 1})
+    assert [(validating < 5 <= translating) for validating, translating in spent] == [True]
 
 
 def test_a_run_that_writes_sources_goes_on_to_the_last_bit(pivoted: list[str], tmp_path: Path) -> None:

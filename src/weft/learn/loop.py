@@ -323,7 +323,7 @@ class Trainer:
 
     def _evaluate(self, after_evaluation: Callable[[], None]) -> None:
         """Validate with the averaged weights, note whether they are the best, log, and save."""
-        began = time.monotonic()
+        began, translating = time.monotonic(), self.progress.spent.get("translation", 0.0)
         evaluation = self.world.agree(self._validated() if self.world.first else None)
         if evaluation is None:
             raise _Stopped
@@ -346,9 +346,10 @@ class Trainer:
         self._save()
         if self.world.first:
             after_evaluation()
-        now = time.monotonic()  # saving and drawing are a part of what it cost
+        now = time.monotonic()  # saving and drawing are a part of what it cost; translating is not, which is rare
+        translating = self.progress.spent.get("translation", 0.0) - translating
         self.progress.evaluated_seconds = self.world.agree(self.progress.seconds + now - self._mark)
-        self.progress.evaluation_seconds = self.world.agree(now - began)
+        self.progress.evaluation_seconds = self.world.agree(now - began - translating)
 
     def _validated(self) -> Evaluation | None:
         def tick(_: int) -> None:

@@ -24,7 +24,10 @@ Texts = Mapping[str, Sequence[str]]  # the sentences of each language, in the sa
 def texts(part: str) -> Texts:
     """Return the sentences of a part of Multi30k."""
     paths = public_paths(*(f"multi30k/{part}.{language}" for language in LANGUAGES))
-    return {language: path.read_text(encoding="utf-8").splitlines() for language, path in zip(LANGUAGES, paths)}
+    return {
+        language: [" ".join(line.split()) for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+        for language, path in zip(LANGUAGES, paths)
+    }
 
 
 def blocks(parallel: Texts) -> list[str]:
