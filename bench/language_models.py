@@ -5,7 +5,9 @@
 
 The Transformer has nanoGPT's settings for CPUs (4 layers of 128, 4 heads, windows of 64, 12 in a batch, no dropout).
 Both sides learn from the same batches of characters, with AdamW and a clipped gradient; Weft also keeps its
-average of the weights. The figure is the median over the rounds of the ratio of tokens per second.
+average of the weights. The figure is the median over the rounds of the ratio of tokens per second. The others compute
+in float32, which is all that nanoGPT knows on a CPU; with --precision bfloat16, Weft computes as it chooses to where
+the machine multiplies such matrices faster.
 """
 
 from __future__ import annotations
@@ -40,12 +42,12 @@ LSTMS = [  # as wide as its embeddings; and as the autopilot chooses it for char
 SPECIAL = 4  # ids of Weft before those of characters
 
 
-def weft_step(settings: dict[str, Any], symbols: int) -> tuple[Step, int]:
+def weft_step(settings: dict[str, Any], symbols: int, precision: str) -> tuple[Step, int]:
     """Return a step of Weft's training, and the number of parameters."""
     spec = compose(("flag", {**ALONE, **settings})).spec
     torch.manual_seed(1)
     model = assemble(spec, Nothing(), Symbols(symbols + SPECIAL, ended=False)).train()
-    backward = Backward(model, OBJECTIVES["cross-entropy"](0.0), "float32", torch.device("cpu"))
+    backward = Backward(model, OBJECTIVES["cross-entropy"](0.0), precision, torch.device("cpu"))
     optimiser, average = adamw(model, 0.01, 1.0), Average(model, 0.998)
 
     def step(ids: Tensor) -> None:
@@ -133,13 +135,16 @@ def main() -> None:
     parser.add_argument("--nanogpt", type=Path, help="a checkout; without it only the LSTM is measured")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32", help="of Weft's products")
     options = parser.parse_args()
     text = options.text.read_text(encoding="utf-8")[:1_000_000]
     letters, ids = np.unique(np.array(list(text)), return_inverse=True)
     tensor, symbols = torch.from_numpy(ids.astype(np.int64)), len(letters)
     cells = {"decoder.kind": "recurrent", "decoder.attention.score": "none", "decoder.cell": "lstm"}
     for shape in LSTMS:
-        ours = weft_step({**cells, "decoder.width": shape["width"], "embed.width": shape["embed"]}, symbols)
+        ours = weft_step(
+            {**cells, "decoder.width": shape["width"], "embed.width": shape["embed"]}, symbols, options.precision
+        )
         theirs = plain_lstm_step(symbols, shape["width"], shape["embed"])
         title = f"LSTM {shape['width']}, embeddings {shape['embed']}"
         print(f"{title}: {ours[1]:,} and {theirs[1]:,} parameters, {torch.get_num_threads()} threads")
@@ -147,7 +152,7 @@ def main() -> None:
     if options.nanogpt is not None:
         part = {f"decoder.{name}": GPT[name] for name in ("layers", "heads", "width")}
         more = {"decoder.kind": "transformer", "decoder.inner": 4 * GPT["width"], "embed.width": GPT["width"]}
-        ours = weft_step({**part, **more, "embed.positions": "learned"}, symbols)
+        ours = weft_step({**part, **more, "embed.positions": "learned"}, symbols, options.precision)
         theirs = nanogpt_step(options.nanogpt, symbols)
         print(f"Transformer: {ours[1]:,} and {theirs[1]:,} parameters")
         in_turns("Transformer", ours[0], theirs[0], tensor, GPT, options.rounds, options.steps)

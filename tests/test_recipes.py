@@ -203,8 +203,10 @@ def test_words_of_running_text_are_known_or_unknown() -> None:
     assert continued.with_unknown([*words, "he"], known) == "well <unk> <unk> !\nhe <unk> .\nhe\n"
 
 
-def test_vowels_are_left_out() -> None:
-    assert novel.without_vowels("Anna is ill.") == "nn s ll."
+def test_words_of_a_novel_are_labelled_by_their_capitals() -> None:
+    words, labels = novel.labelled('"Anna isn\'t ill," he said to Pierre.')
+    assert words == '" anna isn\'t ill , " he said to pierre .'
+    assert [word for word, label in zip(words.split(), labels.split()) if label == novel.CAPITAL] == ["anna", "pierre"]
 
 
 def test_outputs_of_several_words_are_compared_with_each_other() -> None:

@@ -172,7 +172,7 @@ def scenes() -> Recipe:
         f"validation. {PUBLIC} A convolutional network, which learns from scratch, turns a picture into a grid of "
         "vectors.",
         SCENES_LEARN,
-        (Study("scenes", captions, variants, settings, "60ktokens", also=as_seen),),
+        (Study("scenes", captions, variants, settings, "200ktokens", also=as_seen),),
     )
 
 

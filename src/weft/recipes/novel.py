@@ -1,4 +1,4 @@
-"""A language model of a novel: what it writes, and what its decoder knows that helps with few pairs of another task."""
+"""A language model of a novel: what it writes. And a masked language model of it: what a task with few rows gains."""
 
 from __future__ import annotations
 
@@ -8,69 +8,75 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from weft.api import Run
-from weft.core.pair import Pair
-from weft.recipes.dates import write_tsv
 from weft.recipes.runs import markdown_table, trained
 from weft.recipes.study import Files, Options
 from weft.recipes.tracking import SETTINGS, novel
 from weft.runs.log import LogFile
 
-STEPS, PAIR_STEPS = 2_200, 400
-ROWS = (250, 1_000, 4_000)
-JUDGED = 500
-SHORTEST, LONGEST = 40, 80  # characters of a line whose vowels are to be restored
+STEPS, MASKED_STEPS, LABEL_STEPS = 2_200, 1_500, 300
+ROWS = (100, 400, 1_600, 6_400)
+JUDGED = 1_000
+FEWEST_WORDS = 5
 PROMPTS = ('"Well, Prince, ', "Pierre looked at ", "The battle ")
-SAMPLED, TEMPERATURE = 200, 0.7  # characters
-PAIRS = {
-    **{"decoder.cell": "lstm-b", "decoder.width": 256, "decoder.layers": 1, "embed.width": 128},
-    **{"decoder.attention.score": "additive", "decoder.attention.feed": False, "bridge.kind": "zeros"},
+SAMPLED, TEMPERATURE = 250, 0.7  # characters
+CAPITAL, SMALL = "B-capital", "O"
+ENCODER = {
     **{"encoder.kind": "recurrent", "encoder.cell": "lstm-b", "encoder.width": 128, "encoder.layers": 1},
-    **{"source.tokens": "characters", "target.tokens": "characters", "embed.shared": False, "head.tied": True},
-    **{"train.batch_tokens": 2_048, "train.rate": 0.003, "train.dropout": 0.1, "train.evaluations": 4},
-    **{"train.select": "cer", "search.kind": "greedy"},
+    **{"encoder.directions": "both", "embed.width": 256, "train.dropout": 0.2, "train.rate": 0.003},
 }
+MASKED = {**ENCODER, "target.tokens": "words", "embed.latent": True, "train.freeze": ["embed"], "train.evaluations": 3}
+LABELS = {**ENCODER, "source.tokens": "words", "train.select": "span_f1", "train.evaluations": 4}
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|[^\w\s]")
 
 
-def without_vowels(line: str) -> str:
-    """Return a line without its vowels."""
-    return re.sub("[aeiouAEIOU]", "", line)
+def labelled(line: str) -> tuple[str, str]:
+    """Return the words and signs of a line in lower case, and which of them begin with a capital."""
+    words = _WORD.findall(line)
+    return " ".join(words).lower(), " ".join(CAPITAL if word[:1].isupper() else SMALL for word in words)
 
 
-def lines(path: str) -> Iterator[str]:
-    """Yield the lines of a text that are long enough to say something, and short enough."""
+def rows(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a text that are not too short."""
     with Path(path).open(encoding="utf-8-sig") as file:
-        for line in map(str.strip, file):
-            if SHORTEST <= len(line) <= LONGEST:
-                yield line
+        for words, labels in map(labelled, file):
+            if len(words.split()) >= FEWEST_WORDS:
+                yield words, labels
 
 
-def pairs(text: Files, folder: Path) -> dict[int, Files]:
-    """Write pairs of lines without vowels and with them: some from the novel's training part, others from the rest."""
+def tables(text: Files, folder: Path) -> tuple[Files, dict[int, Files]]:
+    """Write all lines without capitals, and tables of some of them with labels."""
     assert text.valid is not None
     folder.mkdir(parents=True, exist_ok=True)
-    rng = random.Random(1)
-    training, judged = (
-        rng.sample(sorted(set(lines(path))), count) for path, count in ((text.train, max(ROWS)), (text.valid, JUDGED))
-    )
-    valid = write(judged, folder / "valid.tsv")
-    return {rows: Files(write(training[:rows], folder / f"{rows}.tsv"), valid) for rows in ROWS}
+    training, later = list(rows(text.train)), list(rows(text.valid))
+    files = {"train.txt": training, "valid.txt": later}
+    for name, each in files.items():
+        (folder / name).write_text("".join(f"{words}\n" for words, _ in each), encoding="utf-8")
+    few = random.Random(1).sample(training, max(ROWS))
+    judged = write(random.Random(2).sample(later, JUDGED), folder / "judged.tsv")
+    by_count = {count: Files(write(few[:count], folder / f"{count}.tsv"), judged) for count in ROWS}
+    return Files(str(folder / "train.txt"), str(folder / "valid.txt")), by_count
 
 
-def write(whole: Sequence[str], path: Path) -> str:
-    write_tsv([Pair(without_vowels(line), line) for line in whole], path)
+def write(each: Sequence[tuple[str, str]], path: Path) -> str:
+    """Write a table of words and labels; return its name."""
+    path.write_text("words\tlabels\n" + "".join(f"{words}\t{labels}\n" for words, labels in each), encoding="utf-8")
     return str(path)
 
 
 def run(folder: Path, options: Options) -> list[str]:
-    """Train a language model, let it write, and train another task from it and without it."""
+    """Train a language model and let it write; then label words, with pretraining and without."""
     text = novel(folder / "data")
-    model = trained(folder, "model", text, STEPS, SETTINGS, options, task="language-model")
-    curve: dict[str, list[float]] = {"from random weights": [], "from the language model": []}
-    for rows, files in pairs(text, folder / "data").items():
-        for label, init in zip(curve, ({}, {"init": model.path})):
-            name = f"{label.split()[1]}-{label.split()[2]}-{rows}"
-            run = trained(folder, name, files, PAIR_STEPS, PAIRS, options, source=1, target=2, **init)
-            curve[label].append(float(LogFile(run.folder.log).final()["cer"]))
+    model = trained(folder, "language-model", text, STEPS, SETTINGS, options, task="language-model")
+    lines, few = tables(text, folder / "data")
+    masked_settings = {**MASKED, "data.lines": True}
+    masked = trained(folder, "masked-lm", lines, MASKED_STEPS, masked_settings, options, task="masked-lm")
+    curve: dict[str, list[float]] = {"from random weights": [], "from the masked language model": []}
+    for count, files in few.items():
+        for label, init in zip(curve, ({}, {"init": masked.path})):
+            name = f"{'pretrained' if init else 'random'}-{count}"
+            roles = {"task": "classify-tokens", "source": "words", "target": "labels", **init}
+            run = trained(folder, name, files, LABEL_STEPS, LABELS, options, **roles)
+            curve[label].append(float(LogFile(run.folder.log).final()["span_f1"]))
     draw(curve, folder / "novel.png")
     scores = LogFile(model.folder.log).final()
     return [
@@ -78,14 +84,16 @@ def run(folder: Path, options: Options) -> list[str]:
         f"{scores['steps']:,} updates and has {scores['bits_per_character']:.3f} bits per character on later chapters.",
         "",
         *samples(model),
-        f"The same LSTM is the decoder of a model that restores the vowels of a line (`{without_vowels(PROMPTS[1])}` → "
-        f"`{PROMPTS[1]}`). The table has its character error rate in per cent, after {options.steps or PAIR_STEPS} "
-        f"updates, on {JUDGED} lines of later chapters:",
+        "The other task: which words of a line begin with a capital, if the model sees them in lower case "
+        f"(`{labelled(PROMPTS[1])[0]}`)? A bidirectional LSTM of width {ENCODER['encoder.width']} learns it in "
+        f"{options.steps or LABEL_STEPS} updates from few lines, from random weights or from those of a masked "
+        f"language model, which has read the novel in lower case for {options.steps or MASKED_STEPS:,} updates. The F1 of "
+        f"capitals on {JUDGED:,} lines of later chapters, in per cent:",
         "",
         *markdown_table(
-            ["decoder", *(f"{rows:,} pairs" for rows in ROWS)], [[label, *each] for label, each in curve.items()], 1
+            ["encoder", *(f"{count:,} lines" for count in ROWS)], [[label, *each] for label, each in curve.items()], 1
         ),
-        "![character error rate against the number of pairs](novel.png)",
+        "![F1 of capitals against the number of labelled lines](novel.png)",
         "",
     ]
 
@@ -101,17 +109,17 @@ def samples(model: Run) -> list[str]:
 
 
 def draw(curve: Mapping[str, Sequence[float]], path: Path) -> None:
-    """Draw the error against the number of pairs."""
+    """Draw the F1 against the number of labelled lines."""
     from matplotlib.figure import Figure
 
     from weft.look.compared import COLOURS
 
     figure = Figure(figsize=(7, 4), dpi=110, layout="constrained")
     axes = figure.subplots()
-    for index, (label, errors) in enumerate(curve.items()):
-        axes.plot(ROWS, errors, ("s--", "o-")[index], color=COLOURS[index], label=label)
-    axes.set(xlabel="pairs", ylabel="character error rate (%)", xscale="log", title="Restoring vowels", ylim=(0, None))
-    axes.set_xticks(ROWS, [f"{rows:,}" for rows in ROWS])
+    for index, (label, scores) in enumerate(curve.items()):
+        axes.plot(ROWS, scores, ("s--", "o-")[index], color=COLOURS[index], label=label)
+    axes.set(xlabel="labelled lines", ylabel="F1 of capitals (%)", xscale="log", title="Which words have a capital?")
+    axes.set_xticks(ROWS, [f"{count:,}" for count in ROWS])
     axes.minorticks_off()
     axes.grid(color="#e4e4e4")
     axes.spines[["top", "right"]].set_visible(False)
