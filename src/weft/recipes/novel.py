@@ -87,8 +87,8 @@ def run(folder: Path, options: Options) -> list[str]:
         "The other task: which words of a line begin with a capital, if the model sees them in lower case "
         f"(`{labelled(PROMPTS[1])[0]}`)? A bidirectional LSTM of width {ENCODER['encoder.width']} learns it in "
         f"{options.steps or LABEL_STEPS} updates from few lines, from random weights or from those of a masked "
-        f"language model, which has read the novel in lower case for {options.steps or MASKED_STEPS:,} updates. The F1 of "
-        f"capitals on {JUDGED:,} lines of later chapters, in per cent:",
+        f"language model, which has read the novel in lower case for {options.steps or MASKED_STEPS:,} updates. "
+        f"The F1 of capitals on {JUDGED:,} lines of later chapters, in per cent:",
         "",
         *markdown_table(
             ["encoder", *(f"{count:,} lines" for count in ROWS)], [[label, *each] for label, each in curve.items()], 1
