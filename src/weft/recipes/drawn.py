@@ -12,13 +12,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.recipes.seen import as_seen
 from weft.recipes.study import PUBLIC, Files, Recipe, Study, public_paths
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from weft.compare.compare import Compared
 
     Pixels = npt.NDArray[np.uint8]
 
@@ -26,7 +25,6 @@ SIDE, LEAST_GAP, MOST_GAP = 28, -6, 10  # pixels: a digit, and what is between t
 HELD_OUT = 1_000  # drawings, the last ones, of which no training strip is made
 STRIPS, JUDGED = 5_000, 300
 DEV_SCENES = 10  # one scene in so many is for validation
-SEEN = "seen.png"
 
 
 def strip(drawings: Sequence[Pixels], rng: random.Random) -> Pixels:
@@ -103,24 +101,6 @@ def captions(folder: Path) -> Files:
     for part, each in rows.items():
         (folder / f"{part}.tsv").write_text("".join(each), encoding="utf-8")
     return Files(str(folder / "train.tsv"), str(folder / "valid.tsv"))
-
-
-def as_seen(compared: Compared) -> list[str]:
-    """Return pictures of what each variant read and wrote, and of where it looked."""
-    from weft.compare.results import ComparisonFolder  # torch, which `weft recipe list` does not need
-    from weft.compare.variants import folder_name
-
-    labels = {each.name: each.label for each in compared.plan.combinations}
-    lines = []
-    for result in (result for result in compared.results if result.valid and result.seed == 1):
-        drawn = ComparisonFolder(compared.path).run(result.cell, result.seed).path / SEEN
-        if drawn.exists():
-            label = labels[result.cell]
-            name = f"seen-{folder_name(label)}.png"
-            shutil.copyfile(drawn, compared.path / name)
-            lines += [f"What the variant *{label}* reads and writes:", ""]
-            lines += [f"![what {label} reads and writes]({compared.path.name}/{name})", ""]
-    return lines
 
 
 def digits_drawn() -> Recipe:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from weft.recipes.seen import as_seen
 from weft.recipes.study import PUBLIC, Files, Recipe, Study, public_paths
 
 PHONES = ["Z IH R OW", "W AH N", "T UW", "TH R IY", "F AO R", "F AY V", "S IH K S", "S EH V AH N", "EY T", "N AY N"]
@@ -126,7 +127,7 @@ def digits_spoken() -> Recipe:
         f"five speakers, and to 300 of the sixth, {UNSEEN}, for a test; the phones are those of CMUdict. {PUBLIC} "
         "`token_error_rate` is the phone error rate.",
         DIGITS_SPOKEN_LEARNS,
-        (Study("digits-spoken", digits, variants, settings, "400ktokens"),),
+        (Study("digits-spoken", digits, variants, settings, "400ktokens", also=as_seen),),
     )
 
 
