@@ -152,6 +152,7 @@ def main() -> None:
     if options.nanogpt is not None:
         part = {f"decoder.{name}": GPT[name] for name in ("layers", "heads", "width")}
         more = {"decoder.kind": "transformer", "decoder.inner": 4 * GPT["width"], "embed.width": GPT["width"]}
+        more |= {"head.tied": False}  # a tied one would have a product more than nanoGPT's
         ours = weft_step({**part, **more, "embed.positions": "learned"}, symbols, options.precision)
         theirs = nanogpt_step(options.nanogpt, symbols)
         print(f"Transformer: {ours[1]:,} and {theirs[1]:,} parameters")
