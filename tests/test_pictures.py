@@ -32,7 +32,7 @@ from weft.data.pictures.files import decoded, facts_of
 from weft.data.sides.image import Image, ImageKind
 from weft.look.inspect.sources import pooled, source_picture
 from weft.look.inspect.subject import Subject
-from weft.look.seen import draw_seen
+from weft.look.seen import beside_each_other, draw_seen
 from weft.nn.dropout import Dropout
 from weft.nn.positions import NoPositions
 from weft.nn.readers.pictures import BatchNorm, Columns, Grid, PictureNetwork, PictureReader
@@ -491,3 +491,8 @@ def test_a_sentence_beside_a_picture_is_read(use: str, table: Path, tmp_path: Pa
     trained = train(table, **roles, task="classify", out=out, steps=4, settings=settings, reporter=Quiet(), seed=1)
     assert trained.spec.image.layout == "grid"
     assert set(trained.evaluate(table)) >= {"accuracy", "macro_f1"}
+
+
+def test_symbols_at_the_same_place_do_not_cover_each_other() -> None:
+    symbols = [(0.1, "3"), (0.5, "7"), (0.505, "<end>"), (0.12, "4"), (0.9, "1")]
+    assert beside_each_other(symbols) == [(0.1, "3 4"), (0.5, "7 <end>"), (0.9, "1")]

@@ -26,6 +26,7 @@ LOWEST, HIGHEST = 0.25, 0.8  # heights of a picture, in multiples of its width
 TITLE_LETTERS = 70
 RIGHT, WRONG = "#1b7f4b", "#b3372b"
 GLOW = LinearSegmentedColormap.from_list("glow", [(1, 0, 0, 0), (1, 0.1, 0, 0.75)])
+LETTER = 0.014  # of the width of a panel
 MOST_SYMBOLS = 40  # that are named under a picture
 
 
@@ -67,11 +68,27 @@ def _draw(axes: Axes, look: Look) -> None:
 
 def _mark_symbols(axes: Axes, look: Look, width: int) -> None:
     """Write each symbol below the position that counted most for it."""
-    positions = look.weights.shape[1]
-    places = (look.weights.argmax(1) + 0.5) * width / positions
-    shown = list(zip(places.tolist(), look.symbols))[:MOST_SYMBOLS]
-    axes.set_xticks([at for at, _ in shown], [name for _, name in shown], parse_math=False)
+    shares = (look.weights.argmax(1) + 0.5) / look.weights.shape[1]
+    shown = beside_each_other(list(zip(shares.tolist(), look.symbols))[:MOST_SYMBOLS])
+    axes.set_xticks([share * width for share, _ in shown], [name for _, name in shown], parse_math=False)
     axes.tick_params(length=3, labelsize=9, labelcolor=INK, color="#888888")
+
+
+def beside_each_other(symbols: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Join symbols that would cover each other; a place is a share of the width."""
+    groups: list[tuple[float, str]] = []
+    for place, name in symbols:
+        covered = (
+            number
+            for number, (at, text) in enumerate(groups)
+            if abs(place - at) < LETTER * (len(text) + len(name) + 1) / 2
+        )
+        number = next(covered, None)
+        if number is None:
+            groups.append((place, name))
+        else:
+            groups[number] = groups[number][0], f"{groups[number][1]} {name}"
+    return groups
 
 
 def _name(axes: Axes, look: Look) -> None:

@@ -86,7 +86,7 @@ def speech_signal() -> Recipe:
         f"{PUBLIC} The score `nll` is −log p of the 20 samples of a step, whose values are between −1 and 1: the lower "
         "the better.",
         SPEECH_SIGNAL_LEARNS,
-        (Study("speech-signal", waveforms, variants, settings, "600ktokens", match=True),),
+        (Study("speech-signal", waveforms, variants, settings, "4Mtokens", match=True),),
     )
 
 

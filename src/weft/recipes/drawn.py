@@ -128,7 +128,7 @@ def digits_drawn() -> Recipe:
         "10 digits for a test. The drawings are the first 8,000 of a subset of 10,000, in mnist10k/train8000.npz "
         f"(x: pixels, y: labels). {PUBLIC}",
         DIGITS_DRAWN_LEARNS,
-        (Study("digits-drawn", digits, variants, settings, "100ktokens", also=as_seen),),
+        (Study("digits-drawn", digits, variants, settings, "200ktokens", also=as_seen),),
     )
 
 
