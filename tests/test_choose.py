@@ -292,6 +292,8 @@ def test_bfloat16_is_used_where_it_is_much_faster_and_the_model_may_be_wider() -
     assert chosen(stats, hour, 1e10, 1.2e10).train.precision == "float32"
     assert chosen(stats, {"train": {"precision": "float32"}}, 1e10, 3e10).train.precision == "float32"
     assert chosen(phones(), hour, 1e10, 3e10).train.precision == "float32", "a recurrence counts in float32 anyway"
+    alone = {"task": "language-model", **hour}
+    assert [chosen(stats, alone, 1e10, fast).train.precision for fast in (1.2e10, 3e10)] == ["float32", "bfloat16"]
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ def choose_language_model(
         choices.set("decoder.attention.score", "none")
     else:
         choices.set("embed.positions", "rotary")
+    if survey.kind("target") == "text":
+        size.choose_precision(choices, given, time.speed if time else None)
     _choose_width(choices, survey, given, time, shape, family)
     choices.set("search.kind", "sample", "the most probable continuation soon repeats itself")
 

@@ -45,7 +45,7 @@ RECURRENT = Family(
 
 
 def choose_precision(choices: Choices, given: Mapping[str, Any], speed: Speed | None) -> None:
-    """Choose bfloat16 for a Transformer where the machine multiplies it faster."""
+    """Choose bfloat16 where the machine multiplies it faster, for a Transformer or a language model of text."""
     if "precision" in given.get("train", {}) or speed is None or speed.halved < NUMBERS.bfloat16_gain:
         return
     choices.set(

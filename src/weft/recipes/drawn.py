@@ -157,4 +157,10 @@ def scenes() -> Recipe:
 
 
 DIGITS_DRAWN_LEARNS = "To be measured."
-SCENES_LEARN = "To be measured."
+SCENES_LEARN = (
+    "With so few pictures, both learn little. With attention, BLEU is 15.8, and with the summary alone 15.0, which is "
+    "no significant difference. Both tell towers from scattered objects, and then write one of a few frequent "
+    "sentences, whatever the colours are: nearly all of the sentences shown above are wrong, or true by chance. BLEU "
+    "flatters them, because many true sentences have the same words. Attention lies around the objects, but not on the "
+    "one that the sentence is about. There was one seed."
+)
