@@ -65,7 +65,7 @@ def tunes() -> Recipe:
         "−log p of the 88 notes of a step, given the steps before it, as in the literature: the mean over all steps.",
         TUNES_LEARN,
         "Nottingham",
-        "1500ktokens",
+        "6Mtokens",
     )
 
 
