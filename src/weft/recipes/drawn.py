@@ -128,7 +128,7 @@ def digits_drawn() -> Recipe:
         "10 digits for a test. The drawings are the first 8,000 of a subset of 10,000, in mnist10k/train8000.npz "
         f"(x: pixels, y: labels). {PUBLIC}",
         DIGITS_DRAWN_LEARNS,
-        (Study("digits-drawn", digits, variants, settings, "200ktokens", also=as_seen),),
+        (Study("digits-drawn", digits, variants, settings, "100ktokens", also=as_seen),),
     )
 
 
@@ -156,7 +156,13 @@ def scenes() -> Recipe:
     )
 
 
-DIGITS_DRAWN_LEARNS = "To be measured."
+DIGITS_DRAWN_LEARNS = (
+    "Digits and columns have the same order, and CTC is made for that: after five passes over the data, 98.0 % of the "
+    "strips are read without an error, and 97.0 % of those with 7 to 10 digits, although it has never seen one. "
+    "Attention has to learn the order as well. Alone, it has only begun to (39.7 %), and it reads hardly any of the "
+    "longer strips. If the encoder also learns by CTC, and both are used in the search, 90.0 % are right, and 27.7 % of "
+    "the longer ones. One state for the whole strip is not enough (2.0 %). There was one seed."
+)
 SCENES_LEARN = (
     "With so few pictures, both learn little. With attention, BLEU is 15.8, and with the summary alone 15.0, which is "
     "no significant difference. Both tell towers from scattered objects, and then write one of a few frequent "
