@@ -496,3 +496,5 @@ def test_a_sentence_beside_a_picture_is_read(use: str, table: Path, tmp_path: Pa
 def test_symbols_at_the_same_place_do_not_cover_each_other() -> None:
     symbols = [(0.1, "3"), (0.5, "7"), (0.505, "<end>"), (0.12, "4"), (0.9, "1")]
     assert beside_each_other(symbols) == [(0.1, "3 4"), (0.5, "7 <end>"), (0.9, "1")]
+    grown = [(0.5, "3"), (0.53, "9"), (0.51, "<end>")]
+    assert beside_each_other(grown) == [(0.5, "3 <end> 9")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -75,20 +76,19 @@ def _mark_symbols(axes: Axes, look: Look, width: int) -> None:
 
 
 def beside_each_other(symbols: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Join symbols that would cover each other; a place is a share of the width."""
-    groups: list[tuple[float, str]] = []
-    for place, name in symbols:
-        covered = (
-            number
-            for number, (at, text) in enumerate(groups)
-            if abs(place - at) < LETTER * (len(text) + len(name) + 1) / 2
-        )
-        number = next(covered, None)
-        if number is None:
-            groups.append((place, name))
-        else:
-            groups[number] = groups[number][0], f"{groups[number][1]} {name}"
+    """Join symbols that would cover each other, until none does; a place is a share of the width."""
+    groups = list(symbols)
+    while pair := next(
+        (pair for pair in combinations(range(len(groups)), 2) if _cover(*(groups[i] for i in pair))), ()
+    ):
+        first, second = pair
+        place, name = groups[first]
+        groups[first] = place, f"{name} {groups.pop(second)[1]}"
     return groups
+
+
+def _cover(first: tuple[float, str], second: tuple[float, str]) -> bool:
+    return abs(first[0] - second[0]) < LETTER * (len(first[1]) + len(second[1]) + 1) / 2
 
 
 def _name(axes: Axes, look: Look) -> None:

@@ -160,8 +160,8 @@ DIGITS_DRAWN_LEARNS = (
     "Digits and columns have the same order, and CTC is made for that: after five passes over the data, 98.0 % of the "
     "strips are read without an error, and 97.0 % of those with 7 to 10 digits, although it has never seen one. "
     "Attention has to learn the order as well. Alone, it has only begun to (39.7 %), and it reads hardly any of the "
-    "longer strips. If the encoder also learns by CTC, and both are used in the search, 90.0 % are right, and 27.7 % of "
-    "the longer ones. One state for the whole strip is not enough (2.0 %). There was one seed."
+    "longer strips. If the encoder also learns by CTC, and both are used in the search, 90.0 % are right, and 27.7 % "
+    "of the longer ones. One state for the whole strip is not enough (2.0 %). There was one seed."
 )
 SCENES_LEARN = (
     "With so few pictures, both learn little. With attention, BLEU is 15.8, and with the summary alone 15.0, which is "

@@ -131,4 +131,11 @@ def digits_spoken() -> Recipe:
     )
 
 
-DIGITS_SPOKEN_LEARNS = "To be measured."
+DIGITS_SPOKEN_LEARNS = (
+    "CTC is enough: 2.1 % of its phones are wrong after 14 passes over the data, and it learns fastest, with the "
+    "smallest model. Both together are as good (2.1 %), and attention alone has 5.5 %: it has to learn the order, too. "
+    "The pictures show that it learns the order of the phones without looking at them: the states of a bidirectional "
+    "encoder know what comes before and after, so that attention may lie anywhere nearby, while CTC emits each phone "
+    "close to where it is spoken. With a voice that training never heard, 22 % of the phones are wrong (CTC), and the "
+    "order is the same: five voices are not enough to learn what voices have in common. There was one seed."
+)
