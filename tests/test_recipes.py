@@ -38,7 +38,7 @@ from weft.recipes import (
 from weft.recipes.book import RECIPES
 from weft.recipes.makers import distinct, key
 from weft.recipes.run import OTHER_SETTINGS, find, run
-from weft.recipes.spearman import PUBLISHED, ranks, spearman
+from weft.recipes.spearman import PUBLISHED, interval, ranks, spearman
 from weft.recipes.study import Options, generated
 from weft.settings import compose
 
@@ -203,10 +203,13 @@ def test_words_of_running_text_are_known_or_unknown() -> None:
     assert continued.with_unknown([*words, "he"], known) == "well <unk> <unk> !\nhe <unk> .\nhe\n"
 
 
-def test_words_of_a_novel_are_labelled_by_their_capitals() -> None:
-    words, labels = novel.labelled('"Anna isn\'t ill," he said to Pierre.')
-    assert words == '" anna isn\'t ill , " he said to pierre .'
-    assert [word for word, label in zip(words.split(), labels.split()) if label == novel.CAPITAL] == ["anna", "pierre"]
+def test_paragraphs_that_name_one_person_are_labelled_and_the_name_is_hidden(tmp_path: Path) -> None:
+    words = ["and", "so", "prince", "andrew", "said", "that", "andrew", "would", "come"]
+    assert (novel.about(words), novel.about([*words, "mary"]), novel.about(["so"])) == ("andrew", "", "")
+    assert novel.hidden(words) == "and so prince someone said that someone would come"
+    text = tmp_path / "text.txt"
+    text.write_text("Short.\n\n" + " ".join(["It isn't", *["far,"] * 9]) + "\nand far.\n", encoding="utf-8")
+    assert novel.paragraphs(str(text)) == [["it", "isn't", *["far", ","] * 9, "and", "far", "."]]
 
 
 def test_outputs_of_several_words_are_compared_with_each_other() -> None:
@@ -236,6 +239,12 @@ def test_generated_data_do_not_repeat_training_rows(tmp_path: Path) -> None:
 
 def test_equal_values_share_their_ranks() -> None:
     assert ranks([3.0, 1.0, 3.0, 2.0]).tolist() == [3.5, 1.0, 3.5, 2.0]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_interval_of_ranks_that_no_resampling_changes_is_a_point(sign: int) -> None:
+    sums = {name: [[(sign * number * 10.0 + part, 10.0) for part in (0, 1)]] for number, name in enumerate("abc")}
+    assert interval(sums, {"a": 0.1, "b": 0.2, "c": 0.3}, sign) == (pytest.approx(1), pytest.approx(1))
 
 
 def test_spearman_by_hand() -> None:

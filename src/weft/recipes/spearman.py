@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from weft.compare.compare import Compared
+    from weft.compare.results import Result
+    from weft.compare.scoring import Blocks
 
 Floats = npt.NDArray[np.float64]
 DRAWS = 2000
@@ -68,6 +70,18 @@ def interval(
     return float(low), float(high)
 
 
+def _blocks(compared: Compared, result: Result) -> Blocks:
+    """Return what is resampled: blocks of validation pairs, or the passages of a language model."""
+    from weft.compare.results import ComparisonFolder, read_outputs  # torch, which `weft recipe list` does not need
+    from weft.score.table import Likelihood
+
+    assert result.valid is not None
+    if result.valid.blocks:
+        return result.valid.blocks
+    outputs, _ = read_outputs(ComparisonFolder(compared.path).run(result.cell, result.seed))
+    return [(each.nats, float(each.symbols)) for each in outputs if isinstance(each, Likelihood)]
+
+
 def beside_published(column: int, score: str = "accuracy", sign: int = 1) -> Callable[[Compared], list[str]]:
     """Return a function that writes measured and published scores, and their rank correlation, for a page.
 
@@ -80,7 +94,7 @@ def beside_published(column: int, score: str = "accuracy", sign: int = 1) -> Cal
         published = {name: PUBLISHED[name][column] for name in scores}
         order = sorted(scores, key=lambda name: -sign * scores[name])
         table = [f"| {name} | {scores[name]:.2f} | {100 * published[name]:.1f} |" for name in order]
-        blocks = {row.label: [result.valid.blocks for result in row.results if result.valid] for row in rows}
+        blocks = {row.label: [_blocks(compared, result) for result in row.results] for row in rows}
         rho = spearman([sign * scores[n] for n in order], [published[n] for n in order])
         low, high = interval(blocks, published, sign) if len(order) > 2 else (float("nan"), float("nan"))
         return [
