@@ -976,6 +976,16 @@ def test_pictures_are_drawn_of_one_line_of_many_and_of_none(tmp_path: Path) -> N
             assert (width, height) == (1100, 594)
 
 
+def test_negative_scores_lie_within_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr("weft.look.compared.save", lambda figure, path: figures.append(figure))
+    lines = [Line("a", (0,), (((0.0, -61.5), (1.0, -72.0)),))]
+    draw_score_length(lines, [("1–2", 10), ("3–4", 3)], Path("drawn.png"), "nll", "length (steps)")
+    low, high = sorted(figures[0].axes[0].get_ylim())
+    assert low <= -72
+    assert -61.5 <= high < 0
+
+
 # what people see -----------------------------------------------------------------------------------------------------
 
 

@@ -142,8 +142,10 @@ def _draw_lengths(
 
     lines = [Line(r.label, r.combination.variant.value_indices, tuple(map(points, r.results))) for r in rows]
     classes = [(length.name, length.pairs) for length in _scores(rows[0].results[0], test).lengths]
-    title = "score against source length" + (f": {test}" if test else "")
-    draw_score_length(lines, classes, folder.path / file, _score_axis(plan), plan.unit, title.capitalize())
+    length = "length" if TASKS[plan.base["task"]].alone else "source length"
+    title = f"score against {length}" + (f": {test}" if test else "")
+    axis = f"{length} ({plan.unit})"
+    draw_score_length(lines, classes, folder.path / file, _score_axis(plan), axis, title.capitalize())
     return title, file
 
 

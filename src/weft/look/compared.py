@@ -81,9 +81,9 @@ def draw_score_time(lines: Sequence[Line], path: Path, score: str, title: str = 
 
 
 def draw_score_length(
-    lines: Sequence[Line], classes: Sequence[tuple[str, int]], path: Path, score: str, unit: str, title: str = ""
+    lines: Sequence[Line], classes: Sequence[tuple[str, int]], path: Path, score: str, length: str, title: str = ""
 ) -> None:
-    """Draw the final score of each variant by classes of source length (their names and numbers of pairs)."""
+    """Draw the final score of each variant by classes of `length` (their names and numbers of rows)."""
     figure, axes = _figure(title)
     behind = axes.twinx()
     behind.bar(range(len(classes)), [count for _, count in classes], width=0.86, color=BARS)
@@ -95,9 +95,10 @@ def draw_score_length(
         points = mean_points(line.seeds)
         (drawn,) = axes.plot(*_xy(points), color=look.colour, linewidth=2.0, label=line.label)
         drawn.set(linestyle=look.stroke, marker=look.marker, markersize=5, clip_on=False)
-    style(axes, f"source length ({unit}); bars: how many pairs", score)
+    style(axes, f"{length}; bars: how many rows", score)
     axes.set_xticks(range(len(classes)), [f"{name}\n({count:,})" for name, count in classes])
-    axes.set_ylim(bottom=0)
+    if all(y >= 0 for line in lines for seed in line.seeds for _, y in seed):  # log-probabilities are not
+        axes.set_ylim(bottom=0)
     _legend(axes)
     save(figure, path)
 
