@@ -150,8 +150,8 @@ TUNES_LEARN = (
     "models are larger and were trained for longer. The figures here are those of the validation set, from one seed."
 )
 SPEECH_SIGNAL_LEARNS = (
-    "After 9.5 passes over the recordings with 116,000 parameters each, the GRU is first (−71.8), then the LSTM (−70.8) "
-    "and the tanh network (−70.3); the differences are small, but significant. Chung 2014 had found gated cells to be "
+    "After 9.5 passes over the recordings with 116,000 parameters each, the GRU is first (−71.8), then the LSTM "
+    "(−70.8) and the tanh network (−70.3); the differences are small, but significant. Chung 2014 had found gated cells to be "
     "far ahead of tanh on longer recordings; there each step also read 20 samples and predicted 10. After a seventh of "
     "the budget the order is another one (LSTM, GRU, tanh). There was one seed."
 )
