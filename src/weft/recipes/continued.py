@@ -151,8 +151,8 @@ TUNES_LEARN = (
 )
 SPEECH_SIGNAL_LEARNS = (
     "After 9.5 passes over the recordings with 116,000 parameters each, the GRU is first (−71.8), then the LSTM "
-    "(−70.8) and the tanh network (−70.3); the differences are small, but significant. Chung 2014 had found gated cells "
-    "to be far ahead of tanh on longer recordings; there each step read 20 samples and predicted 10. After a seventh "
-    "of the budget the order is another one (LSTM, GRU, tanh). There was one seed."
+    "(−70.8) and the tanh network (−70.3); the differences are small, but significant. Chung 2014 had found gated "
+    "cells to be far ahead of tanh on longer recordings; there each step read 20 samples and predicted 10. After a "
+    "seventh of the budget the order is another one (LSTM, GRU, tanh). There was one seed."
 )
 LANGUAGE_COLUMN_LEARNS = "To be measured."
