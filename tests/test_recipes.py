@@ -203,13 +203,11 @@ def test_words_of_running_text_are_known_or_unknown() -> None:
     assert continued.with_unknown([*words, "he"], known) == "well <unk> <unk> !\nhe <unk> .\nhe\n"
 
 
-def test_paragraphs_that_name_one_person_are_labelled_and_the_name_is_hidden(tmp_path: Path) -> None:
-    words = ["and", "so", "prince", "andrew", "said", "that", "andrew", "would", "come"]
-    assert (novel.about(words), novel.about([*words, "mary"]), novel.about(["so"])) == ("andrew", "", "")
-    assert novel.hidden(words) == "and so prince someone said that someone would come"
+def test_lines_of_a_novel_lose_their_vowels(tmp_path: Path) -> None:
+    assert novel.without_vowels("Anna is ill.") == "nn s ll."
     text = tmp_path / "text.txt"
-    text.write_text("Short.\n\n" + " ".join(["It isn't", *["far,"] * 9]) + "\nand far.\n", encoding="utf-8")
-    assert novel.paragraphs(str(text)) == [["it", "isn't", *["far", ","] * 9, "and", "far", "."]]
+    text.write_text("Short.\n" + "as long as a line of a book should be here\n" + "too long " * 20, encoding="utf-8")
+    assert novel.lines(str(text)) == ["as long as a line of a book should be here"]
 
 
 def test_outputs_of_several_words_are_compared_with_each_other() -> None:

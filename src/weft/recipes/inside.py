@@ -123,8 +123,8 @@ def novel() -> Recipe:
         "What does a language model of a novel write? And does what it has learned help with another task of which "
         "there are only few examples?",
         "The text is *War and Peace* in English (Project Gutenberg), in lm_warpeace/train.txt and dev.txt. "
-        f"{PUBLIC} The other task has paragraphs of the same novel that name exactly one of Pierre, Natasha, Andrew, "
-        "Nicholas, Mary, Kutuzov and Napoleon; the name is hidden, and is the label.",
+        f"{PUBLIC} The pairs of the other task are made from lines of the same novel, and judged on lines of later "
+        "chapters, which no model has read.",
         "To be measured.",
         by_hand=_novel,
     )
