@@ -155,4 +155,12 @@ SPEECH_SIGNAL_LEARNS = (
     "cells to be far ahead of tanh on longer recordings; there each step read 20 samples and predicted 10. After a "
     "seventh of the budget the order is another one (LSTM, GRU, tanh). There was one seed."
 )
-LANGUAGE_COLUMN_LEARNS = "To be measured."
+LANGUAGE_COLUMN_LEARNS = (
+    "For the next word, the choice of the cell matters little, as in the published column, whose scores lie between "
+    "8.7 and 9.2. Here, eight of the ten cells have a perplexity of 107 to 110 without dropout, and six of them are "
+    "not significantly different. Only the Elman network (115) and the LSTM without a forget gate (124) are clearly "
+    "behind; these two share the second-to-last place in the published column, too. A rank correlation says little "
+    "about scores that are so close to each other (0.11 without dropout, 0.44 with it). After four passes over 100,000 "
+    "words, a dropout of 0.3 helps the Elman network only. It costs the others 0.3 to 7 points, and the LSTM most. "
+    "There was one seed."
+)
