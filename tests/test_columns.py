@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from commands import Weft
+from weft.api import train
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.delimiters import delimiter_of
@@ -20,8 +22,10 @@ from weft.data.headers import CERTAIN, DOUBTFUL, SAMPLE_ROWS, evidence
 from weft.data.inputs import read_inputs
 from weft.data.names import paired
 from weft.data.pairs import Columns, ReadReport, read_pairs
+from weft.runs.report import Quiet
 
 SHARED = Path(os.environ.get("WEFT_DATA", "/nowhere"))
+TINY = {"encoder.width": 8, "decoder.width": 8, "embed.width": 8, "train.evaluations": 1}
 WORDS = ["cat", "dog", "bird", "fish", "horse", "cow", "duck", "goose", "hen", "pig"]
 
 
@@ -330,3 +334,40 @@ def test_a_run_on_pairs_in_memory_names_no_file_of_the_cache(
     small = {"encoder.width": 16, "decoder.width": 16, "embed.width": 16}
     weft.train([("ab", "ba"), ("ba", "ab")] * 5, steps=1, out=tmp_path / "run", settings=small)
     assert "jsonl" not in capsys.readouterr().err
+
+
+# the columns of a run ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def named_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a table whose second column has a name that a source often has."""
+    folder = tmp_path_factory.mktemp("named")
+    rows = "".join(f"{number}{number}\t{'ab'[number % 2]}\n" for number in range(40))
+    (folder / "table.tsv").write_text("signal\twords\n" + rows, encoding="utf-8")
+    train(folder / "table.tsv", out=folder / "run", steps=2, settings=TINY, reporter=Quiet())
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["signal\twords\n11\tb\n22\ta\n", "words\tsignal\nb\t11\na\t22\n", "signal\twords\n11\t\n22\t\n", "signal\n11\n22\n"],
+    ids=["as in training", "in another order", "without targets", "alone"],
+)
+def test_columns_to_predict_are_those_that_had_the_same_names_in_training(
+    table: str, named_run: Path, tmp_path: Path, weft: Weft
+) -> None:
+    path = tmp_path / "new.tsv"
+    path.write_text(table, encoding="utf-8")
+    done = weft("predict", named_run, path, "--format", "jsonl")
+    assert [json.loads(line)["source"] for line in done.lines] == ["11", "22"]
+
+
+def test_columns_to_evaluate_are_those_that_had_the_same_names_in_training(
+    named_run: Path, tmp_path: Path, weft: Weft
+) -> None:
+    path = tmp_path / "new.tsv"
+    path.write_text("words\tsignal\nb\t11\na\t22\n", encoding="utf-8")
+    done = weft("evaluate", named_run, path, "--lines", tmp_path / "lines.tsv", "--json")
+    assert json.loads(done.out)["n"] == 2
+    assert (tmp_path / "lines.tsv").read_text().splitlines()[1].startswith("11\tb\t")

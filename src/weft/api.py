@@ -76,8 +76,9 @@ class Run:
 
     @property
     def columns(self) -> Columns:
-        """The columns of the training files that held source, target, features, tag and context."""
-        return replace(columns_of(self.spec.data), swap=False)
+        """The columns of the training files that held source, target, features, tag and context, and their names."""
+        trained = tuple(self.folder.known_facts().get("columns", {}).items())
+        return replace(columns_of(self.spec.data), swap=False, trained=trained)
 
     def input_columns(self, tag: str = "") -> Columns:
         """Return the columns of what to predict: without a tag if one is given for all lines."""

@@ -98,7 +98,7 @@ def evaluate(
     runs = [loaded, *(Run(path) for path in with_ or ()), *([] if other is None else [other])]
     given = [common.column(name) for name in (source, target, features, tag, context)]
     columns = Columns(*map(_first_given, zip(given, *(_fields(each.columns) for each in runs))))
-    columns = replace(columns, start=loaded.columns.start, end=loaded.columns.end)
+    columns = replace(columns, start=loaded.columns.start, end=loaded.columns.end, trained=loaded.columns.trained)
     columns = replace(columns, tag_from=loaded.columns.tag_from if columns.tag is None else "column")
     report, bad, longest = ReadReport(), common.on_bad_line() or "stop", loaded.spec.data.longest
     kinds, kind = loaded.predictor.sides.kinds, loaded.predictor.sides.scored_as

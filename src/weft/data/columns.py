@@ -35,6 +35,7 @@ class Columns:
     swap: bool = False  # whether each pair is followed by the same pair the other way round
     start: str | int | None = None  # where the part of a recording begins that is meant, in seconds
     end: str | int | None = None
+    trained: tuple[tuple[str, str], ...] = ()  # of a run: the names of the columns that it was trained with, by role
 
     def __post_init__(self) -> None:
         for role in ROLES:
@@ -47,6 +48,10 @@ class Columns:
         """Return the column that was chosen for a role."""
         chosen = {"source": self.source, "target": self.target, "tag": self.tag, "features": self.features}
         return {**chosen, "context": self.context, "start": self.start, "end": self.end}[role]
+
+    def in_training(self, role: str) -> str | None:
+        """Return the name that the column of a role had in training, if nobody chose another and it had one."""
+        return dict(self.trained).get(role) if self.of(role) is None else None
 
     def present(self, roles: Sequence[str]) -> list[str]:
         """Return those of the given roles that a row has: others than source and target only if chosen."""
@@ -64,9 +69,10 @@ AUTOMATIC = Columns()
 def names_of_roles(names: Sequence[str], columns: Columns, roles: Sequence[str]) -> dict[str, str]:
     """Return the names of the roles, as far as they were chosen or the names tell them."""
     known = {role: name for role in roles if (name := _chosen(columns.of(role), names)) is not None}
+    known |= {role: name for role in roles if (name := columns.in_training(role)) in names and name is not None}
     if "source" not in roles:  # a task with one column
         return known if "target" in known else {**known, **only_target(names)}
-    open_sides = [side for side in SIDES if side in roles and columns.of(side) is None]
+    open_sides = [side for side in SIDES if side in roles and columns.of(side) is None and side not in known]
     extras = [known[role] for role in roles if role not in SIDES and role in known]
     if open_sides == ["source"] and "target" not in roles:  # inputs alone
         left = [name for name in names if name not in extras]

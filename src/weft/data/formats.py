@@ -46,6 +46,7 @@ class Layout:
     file: str
     locations: Mapping[str, str]  # by role
     unused: str = ""  # the end of a sentence on what is not read
+    names: Mapping[str, str] = field(default_factory=dict)  # by role, of columns that have a name
 
     def sentence(self, cells: Cells) -> str:
         """Return a sentence that says it, with a row as the example."""
@@ -70,6 +71,8 @@ class ReadReport:
     """blank lines passed over"""
     columns: dict[str, str] = field(default_factory=dict)
     """which columns are read: a sentence for each layout of a table"""
+    names: dict[str, str] = field(default_factory=dict)
+    """the names of the columns in the first file, by role"""
     layout: Layout | None = None
     """that of the file being read"""
     notes: list[str] = field(default_factory=list)
@@ -100,6 +103,7 @@ class ReadReport:
         """Write down which columns are read, with a row as the example; once for files that have the same."""
         if self.layout is not None:
             key = "; ".join(f"{role} {location}" for role, location in self.layout.locations.items())
+            self.names = self.names if self.columns else dict(self.layout.names)
             self.columns.setdefault(key, self.layout.sentence(cells))
 
 

@@ -210,7 +210,8 @@ def _rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRowPoli
             if name not in fields.leaves:
                 raise unknown(role, name, list(fields.leaves), file.name, policy)
         unused = [name for name in fields.leaves if name not in chosen.values()] if columns == AUTOMATIC else []
-        policy.report.layout = Layout(file.name, chosen, f"; not used: {', '.join(unused)}" if unused else "")
+        more = f"; not used: {', '.join(unused)}" if unused else ""
+        policy.report.layout = Layout(file.name, chosen, more, chosen)
         return list(chosen.values())
 
     if kind == "parquet":

@@ -53,7 +53,7 @@ from weft.data.text.unseen import STAND_INS
 
 __all__ = ["Files", "Prepared", "cache_root", "counted", "given_in_memory", "keep_given"]
 
-FORMAT = 22
+FORMAT = 23
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 
 Progress = Callable[[str, int, float], None]  # what is being done, rows so far, share
@@ -194,6 +194,11 @@ class Prepared:
         """Return sentences that say which columns are read, each layout once."""
         training, valid = self.scan.report.columns, self.scan.valid_report.columns
         return list({**training, **valid, **training}.values())
+
+    @property
+    def column_names(self) -> dict[str, str]:
+        """Return the names of the columns that are read, by role, where they have names."""
+        return self.scan.report.names
 
     @property
     def doubts(self) -> list[str]:

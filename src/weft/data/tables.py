@@ -121,10 +121,11 @@ class _Table:
         if "source" not in roles:
             return self._only_target(columns, roles, cells)
         if len(cells) == 1 and len(roles) == 1:  # a table of inputs alone: that column is the source
-            return [0], cells[0] == columns.source
+            return [0], cells[0] in (columns.source, columns.in_training("source"))
         if len(cells) == 1 and self.policy.training and (columns.source is None or columns.source != columns.target):
             raise self._one_column()
-        names = cells if columns.named or self._looks_like_header(cells) else []
+        header = columns.named or _has_trained_name(columns, roles, cells)
+        names = cells if header or self._looks_like_header(cells) else []
         positions = self._positions(columns, roles, names)
         locations = {role: f"column {at + 1}" for role, at in zip(roles, positions)}
         check_apart(columns, locations, self.where, self.policy)
@@ -134,6 +135,7 @@ class _Table:
     def _only_target(self, columns: Columns, roles: Sequence[str], cells: list[str]) -> tuple[list[int], bool]:
         """Return the same for a task that has one column: the only one, or one that is chosen or has a usual name."""
         header = columns.named or any(name in ONLY_TARGETS for name in cells)
+        header = header or _has_trained_name(columns, roles, cells)
         names = cells if header or (len(cells) > 1 and self._looks_like_header(cells)) else []
         known = names_of_roles(names, columns, roles) if names else {}
         if columns.target is None and "target" not in known and len(cells) > 1:
@@ -197,7 +199,8 @@ class _Table:
         called = [f"column {at + 1}, {names[at]}" if names else f"column {at + 1}" for at in positions]
         width = len(self.rows[0])
         unused = [at + 1 for at in range(width) if at not in positions] if columns == AUTOMATIC else []
-        return Layout(self.name, dict(zip(roles, called)), _unused(unused))
+        named = {role: names[at] for role, at in zip(roles, positions)} if names else {}
+        return Layout(self.name, dict(zip(roles, called)), _unused(unused), named)
 
     def _one_column(self) -> UserError:
         is_csv = kind_of(self.name) == "csv"
@@ -212,6 +215,11 @@ class _Table:
         return UserError(
             f"there is only one column, but source{mark}target is expected", self.where, self.policy.hint or todo
         )
+
+
+def _has_trained_name(columns: Columns, roles: Sequence[str], cells: Sequence[str]) -> bool:
+    """Return whether a first row names a column as the training data of a run did."""
+    return any(columns.in_training(role) in cells for role in roles)
 
 
 def _unused(numbers: Sequence[int]) -> str:

@@ -298,7 +298,9 @@ def _wrong_fact(facts: Mapping[str, Any]) -> str:
     if not {"pairs", "fingerprint", "valid_fingerprint"} <= set(facts):
         return "the fingerprints are not in it"
     lists = [name for name in ("pairs", "valid", "init_taken") if not _is_texts(facts.get(name, []))]
+    columns = facts.get("columns", {})
     sums = [] if isinstance(facts.get("sums", {}), dict) else ["sums"]
+    sums += [] if isinstance(columns, dict) and _is_texts(list(columns.values())) else ["columns"]
     texts = [name for name in ("init", "command", "folder") if not isinstance(facts.get(name), str | None)]
     return f"{', '.join(lists + texts + sums)}: not of the expected type" if lists + texts + sums else ""
 

@@ -101,6 +101,7 @@ def _facts(job: Job, folder: RunFolder, ready: Ready) -> dict[str, Any]:
         "weft": weft.__version__,
         "folder": str(folder.path),
         "pairs": absolute(job.pairs),
+        "columns": prepared.column_names,
         "valid": absolute(job.valid),
         "fingerprint": prepared.fingerprint,
         "valid_fingerprint": prepared.valid_fingerprint,
