@@ -351,7 +351,12 @@ def named_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "table",
-    ["signal\twords\n11\tb\n22\ta\n", "words\tsignal\nb\t11\na\t22\n", "signal\twords\n11\t\n22\t\n", "signal\n11\n22\n"],
+    [
+        "signal\twords\n11\tb\n22\ta\n",
+        "words\tsignal\nb\t11\na\t22\n",
+        "signal\twords\n11\t\n22\t\n",
+        "signal\n11\n22\n",
+    ],
     ids=["as in training", "in another order", "without targets", "alone"],
 )
 def test_columns_to_predict_are_those_that_had_the_same_names_in_training(

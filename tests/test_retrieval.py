@@ -517,3 +517,13 @@ def test_cranfield_is_read() -> None:
     assert first == {"I": "1", "T": "a title", "A": "who", "W": "a title and text"}
     assert second == {"I": "2", "W": "x"}
     assert judgements(["1 184 2\n", "1 29 -1\n", "2 3 5\n"]) == {"1": {"184": 3.0, "29": 1.0}, "2": {"3": 0.0}}
+
+
+def test_directions_are_as_many_as_few_tokens_allow(tmp_path: Path) -> None:
+    pairs = [Pair("", " ".join("abc"[(number + k) % 3] * 2 for k in range(1 + number % 3))) for number in range(60)]
+    sides = sides_of([pair.target for pair in pairs])
+    corpus = write_blocks(blocks_of(pairs), sides, tmp_path / "corpus")
+    vectors = latent_vectors(corpus, len(sides.source), 32, seed=1)
+    assert vectors.shape == (len(sides.source), 32)
+    assert vectors.isfinite().all()
+    assert not vectors[:, len(sides.source) :].any()

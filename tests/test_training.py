@@ -16,6 +16,7 @@ import torch
 from matplotlib.image import imread
 
 import weft
+from commands import Weft
 from conftest import made_up_pairs
 from weft.cli.summary import scored_pairs
 from weft.core.errors import UserError, WeftError
@@ -399,3 +400,12 @@ def test_a_further_validation_set_that_cannot_be_read_is_told_before_training(tm
     with pytest.raises(UserError, match="there is no such file"):
         weft.train(train_file, valid=[dev, tmp_path / "absent.tsv"], out=tmp_path / "run", steps=1, reporter=Quiet())
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_ends_before_its_time_says_so(weft: Weft, tiny_pairs: Path, tmp_path: Path) -> None:
+    flags = ("--budget", "5m", "--set", "train.max_epochs=2", "--set", "train.evaluations=1")
+    small = ("--set", "encoder.width=8", "--set", "decoder.width=8", "--set", "embed.width=8")
+    done = weft("train", tiny_pairs, *flags, *small, "--out", tmp_path / "run")
+    assert "the budget was 5m00s, but training ended at train.max_epochs=2 (0: use all of the time)" in done.out
+    again = weft("train", tiny_pairs, "--steps", "2", *small, "--out", tmp_path / "other")
+    assert "but training ended" not in again.out

@@ -58,3 +58,24 @@ def test_a_damaged_sound_is_named(table: Path, weft: Weft, tmp_path: Path) -> No
     table.with_name("2.wav").write_bytes(b"RIFF")
     done = weft("train", table, "--task", "language-model", "--steps", "2", "--out", tmp_path / "run", *SMALL)
     refused(done, "2.wav", "sounds.jsonl:3")
+
+
+@pytest.fixture
+def labelled(table: Path) -> Path:
+    """The same sounds, each with a word before it."""
+    path = table.with_name("labelled.tsv")
+    names = [json.loads(line)["sound"] for line in table.read_text().splitlines()]
+    path.write_text("word\tsound\n" + "".join(f"{'ab'[k % 2]}\t{name}\n" for k, name in enumerate(names)))
+    return path
+
+
+def test_sounds_cannot_be_predicted(labelled: Path, weft: Weft, tmp_path: Path) -> None:
+    flags = ("--source", "word", "--target", "sound", "--steps", "2")
+    done = weft("train", labelled, *flags, "--out", tmp_path / "run")
+    refused(done, "the target column names recordings, which Weft reads but does not predict", "the other way round")
+
+
+def test_verify_knows_the_cache_of_a_run_of_sounds(labelled: Path, weft: Weft, tmp_path: Path) -> None:
+    flags = ("--source", "sound", "--target", "word", "--steps", "2")
+    assert weft("train", labelled, *flags, "--out", tmp_path / "run").code == 0
+    assert "not in the cache" not in weft("verify", tmp_path / "run").out

@@ -23,6 +23,7 @@ from weft.choose.sound import choose_sound
 from weft.choose.text import choose_text
 from weft.choose.throughput import Throughput
 from weft.choose.timing import TimeBudget
+from weft.core.errors import UserError
 from weft.core.machine import Speed
 from weft.data.survey import Survey
 from weft.settings import Layer, flatten, merge
@@ -30,6 +31,7 @@ from weft.settings import Layer, flatten, merge
 __all__ = ["DEFAULT_BUDGET_SECONDS", "Choices", "choose"]
 
 DEFAULT_BUDGET_SECONDS = NUMBERS.default_budget
+READ_ONLY = {"audio": "recordings", "image": "pictures"}  # kinds that a source may have, but no target
 
 
 class Chooser(Protocol):
@@ -72,6 +74,7 @@ def choose(
     `throughput` says how fast a model trains; without it, that is estimated from the speed. `pretrained`: the run
     starts from the weights of another.
     """
+    _check_written(survey)
     choices, given = Choices(), _without_nulls(given)
     seconds = _budget(choices, given)
     time = None if speed is None else TimeBudget(seconds, speed, throughput, given)
@@ -82,6 +85,15 @@ def choose(
         propose_pretraining(choices, survey, given, time)
     _drop_given_reasons(choices, given)
     return choices
+
+
+def _check_written(survey: Survey) -> None:
+    """Refuse a target that can be read, but not predicted."""
+    kind = survey.kind("target")
+    if kind in READ_ONLY:
+        what = f"the target column names {READ_ONLY[kind]}, which Weft reads but does not predict"
+        todo = "if the columns are the other way round, choose them with --source and --target"
+        raise UserError(what, "the target column", todo)
 
 
 def _without_nulls(given: Mapping[str, Any]) -> Layer:

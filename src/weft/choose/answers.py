@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.choose.choices import Choices
+from weft.choose.choices import ENOUGH_EPOCHS, Choices
 from weft.choose.numbers import NUMBERS
 from weft.choose.sides import mean_sentences, mean_tokens
 from weft.choose.timing import TimeBudget
@@ -30,7 +30,7 @@ def choose_answers(choices: Choices, survey: Survey, given: Mapping[str, Any], t
         choices.set(key, NUMBERS.answer_width)
     choices.set("train.dropout", NUMBERS.answer_dropout)
     choices.set("train.rate", NUMBERS.recurrent_rate)
-    choices.set("train.max_epochs", NUMBERS.answer_epochs)
+    choices.set("train.max_epochs", NUMBERS.answer_epochs, ENOUGH_EPOCHS)
     choices.set("train.evaluations", NUMBERS.label_evaluations)
     choices.set("train.select", "f1", "an answer may be partly right, and F1 counts its words")
     asked = survey.kind("context") != "none"
@@ -57,7 +57,7 @@ def _read_sentences(choices: Choices) -> None:
     """Choose how sentences are compared with each other: by their words, and by where they stand."""
     choices.set("encoder.kind", "none", "words show which sentence is central; little data cannot teach their order")
     choices.replace("train.dropout", NUMBERS.sentence_dropout)
-    choices.replace("train.max_epochs", NUMBERS.sentence_epochs)
+    choices.replace("train.max_epochs", NUMBERS.sentence_epochs, ENOUGH_EPOCHS)
     choices.replace("train.select", "rouge1", "a summary shares words with its reference")
 
 

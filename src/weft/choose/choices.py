@@ -8,6 +8,8 @@ from typing import Any
 
 from weft.settings import Layer, implied_kind, put
 
+ENOUGH_EPOCHS = "more passes over the data seldom help"
+
 
 @dataclass
 class Choices:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from weft.choose import size
-from weft.choose.choices import Choices
+from weft.choose.choices import ENOUGH_EPOCHS, Choices
 from weft.choose.numbers import NUMBERS
 from weft.choose.sides import has_words, mean_sentences, mean_tokens
 from weft.choose.size import Family
@@ -48,7 +48,8 @@ def choose_labels(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     choices.set("train.batch_tokens", NUMBERS.recurrent_batch)
     choices.set("train.rate", NUMBERS.recurrent_rate)
     choices.set("train.evaluations", NUMBERS.label_evaluations)
-    choices.set("train.max_epochs", NUMBERS.tag_epochs if per_word else NUMBERS.label_epochs)
+    most = NUMBERS.tag_epochs if per_word else NUMBERS.label_epochs
+    choices.set("train.max_epochs", most, ENOUGH_EPOCHS)
     choices.set("train.select", "accuracy")
     if not per_word:
         choices.set("pool.kind", "mean", "every part of the source counts, so the mean of all states is used")
@@ -68,7 +69,7 @@ def _read_question(choices: Choices, survey: Survey, given: Mapping[str, Any]) -
     choices.set("context.kind", "text")
     choices.set("context.shared", True)
     choices.replace("train.dropout", NUMBERS.question_dropout, "the label depends on details of source and context")
-    choices.replace("train.max_epochs", NUMBERS.question_epochs)
+    choices.replace("train.max_epochs", NUMBERS.question_epochs, ENOUGH_EPOCHS)
     number = mean_sentences(survey.source)
     if given.get("context", {}).get("use", "hops" if number >= NUMBERS.hop_sentences else "") == "hops":
         _read_sentences(choices, survey, number)
@@ -112,7 +113,9 @@ def _read_text(choices: Choices, survey: Survey, given: Mapping[str, Any], time:
     if not per_word:
         batch = int(choices.merged("train", given)["batch_tokens"])
         epochs = min(NUMBERS.max_epochs, max(NUMBERS.label_epochs, round(NUMBERS.label_updates * batch / tokens)))
-        choices.set("train.max_epochs", float(epochs), f"about {NUMBERS.label_updates:,} updates are enough for labels")
+        choices.replace(
+            "train.max_epochs", float(epochs), f"about {NUMBERS.label_updates:,} updates are enough for labels"
+        )
     if time is not None and not {"steps", "epochs", "members"} & set(given.get("train", {})):
         _share_time(choices, given, time.estimator(shape, survey.pairs * shape.lengths[1]))
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from weft.choose import size
-from weft.choose.choices import Choices
+from weft.choose.choices import ENOUGH_EPOCHS, Choices
 from weft.choose.numbers import NUMBERS
 from weft.choose.sides import long_line_tokens, mean_tokens
 from weft.choose.throughput import BatchShape
@@ -77,7 +77,7 @@ def _choose_width(
         choices.reasons.append(["decoder.width", str(width), f"at this width, there is time for {size.about(epochs)}"])
         size.note_short_budget(choices, epochs)
     choices.set("train.dropout", _dropout(epochs))
-    choices.set("train.max_epochs", NUMBERS.language_epochs)
+    choices.set("train.max_epochs", NUMBERS.language_epochs, ENOUGH_EPOCHS)
     if time is not None and not {"steps", "epochs", "members", "max_epochs"} & set(given.get("train", {})):
         _share_time(choices, given, time.estimator(shape, tokens))
 

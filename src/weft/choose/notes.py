@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.choose.choices import Choices
+from weft.choose.choices import ENOUGH_EPOCHS, Choices
 from weft.choose.numbers import NUMBERS
 from weft.choose.series import choose_context, choose_length, share_time
 from weft.choose.timing import TimeBudget
@@ -28,6 +28,6 @@ def choose_notes(choices: Choices, survey: Survey, given: Mapping[str, Any], tim
     choices.set("train.rate", NUMBERS.recurrent_rate)
     choices.set("train.dropout", NUMBERS.note_dropout)
     choices.set("train.batch_tokens", max(NUMBERS.note_batch, 2 * target["longest"]))
-    choices.set("train.max_epochs", NUMBERS.note_epochs)
+    choices.set("train.max_epochs", NUMBERS.note_epochs, ENOUGH_EPOCHS)
     choices.set("train.select", "nll", "unlike note_f1, it can distinguish models that write the same notes")
     share_time(choices, given, time)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from weft.choose.choices import Choices, writes_by_decoder
+from weft.choose.choices import ENOUGH_EPOCHS, Choices, writes_by_decoder
 from weft.choose.labels import choose_labels
 from weft.choose.numbers import NUMBERS
 from weft.choose.sides import has_words, is_unspaced, long_line_tokens
@@ -95,7 +95,7 @@ def _choose_model(choices: Choices, survey: Survey, layout: str) -> None:
         choices.set("decoder.width", NUMBERS.picture_width)
     choices.replace("train.dropout", NUMBERS.picture_dropout)
     choices.set("train.rate", NUMBERS.picture_rate)
-    choices.set("train.max_epochs", NUMBERS.max_epochs)
+    choices.set("train.max_epochs", NUMBERS.max_epochs, ENOUGH_EPOCHS)
 
 
 def _choose_context(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.choose.choices import Choices
+from weft.choose.choices import ENOUGH_EPOCHS, Choices
 from weft.choose.numbers import NUMBERS
 from weft.choose.sides import has_words
 from weft.choose.timing import TimeBudget
@@ -39,7 +39,7 @@ def choose_retrieval(
     choices.set("train.dropout", NUMBERS.document_dropout)
     choices.set("train.rate", NUMBERS.document_rate)
     choices.set("train.weight_decay", 0.0)
-    choices.set("train.max_epochs", NUMBERS.document_epochs)
+    choices.set("train.max_epochs", NUMBERS.document_epochs, ENOUGH_EPOCHS)
     choices.set("train.evaluations", NUMBERS.label_evaluations)
     choices.set("train.select", "mrr")
     rows = int(NUMBERS.document_rows * max(documents.mean_words, survey.source.mean_words, 1.0))

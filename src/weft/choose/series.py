@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from weft.choose.choices import Choices
+from weft.choose.choices import ENOUGH_EPOCHS, Choices
 from weft.choose.numbers import NUMBERS
 from weft.choose.timing import TimeBudget
 from weft.data.survey import Survey
@@ -29,7 +29,7 @@ def choose_series(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     choices.set("train.rate", NUMBERS.recurrent_rate)
     choices.set("train.dropout", NUMBERS.series_dropout)
     choices.set("train.batch_tokens", max(NUMBERS.series_batch, 2 * target["longest"]))
-    choices.set("train.max_epochs", NUMBERS.series_epochs)
+    choices.set("train.max_epochs", NUMBERS.series_epochs, ENOUGH_EPOCHS)
     share_time(choices, given, time)
     choices.set("train.select", "ade" if target["width"] > 1 or target["longest"] > 1 else "mse")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.choose.choices import Choices, writes_by_decoder
+from weft.choose.choices import ENOUGH_EPOCHS, Choices, writes_by_decoder
 from weft.choose.labels import choose_labels
 from weft.choose.numbers import NUMBERS
 from weft.choose.sides import is_symbol_list, long_line_tokens
@@ -59,7 +59,7 @@ def _choose_model(choices: Choices, survey: Survey, given: Mapping[str, Any]) ->
         choices.set(key, NUMBERS.sound_width)
     choices.replace("train.dropout", NUMBERS.sound_dropout)
     choices.set("train.rate", NUMBERS.sound_rate)
-    choices.set("train.max_epochs", NUMBERS.max_epochs)
+    choices.set("train.max_epochs", NUMBERS.max_epochs, ENOUGH_EPOCHS)
     longest = NUMBERS.long_line_margin * FRAMES_PER_SECOND * sound["longest"]
     batch = int(max(NUMBERS.sound_recordings * frames, longest))
     choices.set("train.batch_tokens", batch, f"about {max(1, round(batch / frames))} recordings in a batch")
@@ -95,7 +95,7 @@ def _choose_words(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     for key in ("encoder.width", "embed.width"):
         choices.set(key, NUMBERS.word_width)
     choices.replace("train.rate", NUMBERS.word_rate)
-    choices.replace("train.max_epochs", NUMBERS.word_epochs)
+    choices.replace("train.max_epochs", NUMBERS.word_epochs, ENOUGH_EPOCHS)
     sound = survey.columns["source"]
     frames = FRAMES_PER_SECOND * sound["seconds"] / sound["recordings"]
     longest = NUMBERS.long_line_margin * FRAMES_PER_SECOND * sound["longest"]

@@ -55,6 +55,7 @@ def summarise(run: Run) -> None:
     common.show(
         f"trained {clock(final['seconds'])}, {_steps([final['steps'], *final.get('steps_of_others', [])])}, "
         f"{final['parameters']:,} parameters",
+        *([final["ended"]] if "ended" in final else []),
         *_limit(final),
         f"model card {run.path / 'README.md'} · curves {run.path / 'curves.png'} · settings {run.path / 'spec.yaml'}",
         "",

@@ -28,8 +28,9 @@ def latent_vectors(corpus: Corpus, symbols: int, width: int, seed: int) -> Tenso
     documents = _documents(corpus)
     matrix, idf = _weighted(documents, symbols)
     random = torch.Generator().manual_seed(seed)
-    rank = min(width, len(documents))
-    basis = torch.randn(symbols, min(rank + MORE, len(documents)), generator=random)  # (V, K)
+    most = min(len(documents), symbols)
+    rank = min(width, most)
+    basis = torch.randn(symbols, min(rank + MORE, most), generator=random)  # (V, K)
     transposed = matrix.t()
     for _ in range(ITERATIONS):
         basis = torch.linalg.qr(torch.sparse.mm(transposed, torch.sparse.mm(matrix, basis))).Q

@@ -52,6 +52,7 @@ SAVE_SECONDS = 120.0  # at least one checkpoint in so many
 EVALUATION_SHARE = 0.15  # of a wall-clock budget, at most, for evaluations
 ONE_EVALUATION = 0.05  # of a wall-clock budget, at most, for one evaluation
 FINAL_SHARE = 0.1  # of a wall-clock budget, at most, for the final scores
+EARLY = 0.9  # of the time for training: what ends before it is said to have ended early
 BEAM_COST = 3.0  # time of decoding by beam, in multiples of greedy decoding
 SEARCHED = ("tokens", "copy", "ctc")  # heads whose outputs are searched for, symbol by symbol
 
@@ -204,6 +205,14 @@ class Trainer:
         each = self.progress.evaluation_seconds / max(1, len(self.validator.pairs))
         by_beam = self.spec.search.kind == "beam" and self.spec.head.kind in SEARCHED
         return (BEAM_COST if by_beam else 1.0) * self._models * each * pairs
+
+    @property
+    def ended_by_epochs(self) -> bool:
+        """Whether training ended, well before its time, because train.max_epochs were over."""
+        budget = self.budget
+        if budget.seconds is None or not 0 < budget.max_epochs <= self._epochs():
+            return False
+        return self.progress.seconds < EARLY * (budget.seconds - self._reserve())
 
     def _over(self) -> bool:
         return self.share >= 1 or self.progress.stopped_early or self._no_time_for_a_step()

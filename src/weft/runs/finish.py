@@ -33,11 +33,13 @@ from weft.runs.folder import CONFUSION, FINISHED, INSPECTION, ROLLS, SEEN, SERIE
 from weft.runs.inspection import write_inspection
 from weft.runs.log import LogFile
 from weft.runs.ready import Ready
+from weft.runs.report import clock
 from weft.runs.weights import newest_progress
 from weft.score.confusion import Confusion, confusion
 from weft.score.metrics import table_of
 from weft.score.series import SeriesExample, series_examples
 from weft.search.decode import SearchPlan
+from weft.spec import Spec
 
 LABEL_KINDS = ("label", "labels")
 SAMPLES = 3  # of a language model in its card
@@ -173,8 +175,18 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], 
         "seconds": round(sum(each.progress.seconds for each in trainers), 2),
         "spent": spent,
         "limit": limit,
+        **({"ended": _ended(spec)} if trainer.ended_by_epochs else {}),
         "further": [_further_scores(predictor, plan, path, pairs, share) for path, pairs in further.items()],
     }
+
+
+def _ended(spec: Spec) -> str:
+    """Return what ended a training before its time."""
+    assert spec.train.budget_seconds is not None
+    return (
+        f"the budget was {clock(spec.train.budget_seconds)}, but training ended at "
+        f"train.max_epochs={spec.train.max_epochs:g} (0: use all of the time)"
+    )
 
 
 def _series(sides: Sides, pairs: Sequence[Pair], outputs: Sequence[str]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from weft.runs.weights import newest_progress
 
 State = Literal["whole", "damaged", "unknown"]
 SKIPPED = {"lock", manifest.NAME}  # an empty file, and what the others are compared with
-CACHED = re.compile(r"[0-9a-f]{1,64}-[0-9a-f]{1,64}(/corpus-[0-9a-f]{1,64})?")
+CACHED = re.compile(r"[0-9a-f]{1,64}(-[0-9a-f]{1,64}){1,2}(/corpus-[0-9a-f]{1,64})?")
 
 
 @dataclass(frozen=True)
