@@ -125,13 +125,13 @@ def novel() -> Recipe:
         "The text is *War and Peace* in English (Project Gutenberg), in lm_warpeace/train.txt and dev.txt. "
         f"{PUBLIC} The pairs of the other task are made from lines of the same novel, and judged on lines of later "
         "chapters, which no model has read.",
-        "The samples have the words and the tone of the novel, quotations that open and close, and no sense: characters "
-        "know little beyond the sentence. Reading the novel helps the other task very much. With 250 pairs, a model "
-        "that has learned to restore damaged lines gets 29 % of the characters wrong, and one from random weights 94 %: "
-        "in so few updates it has not even learned where to look. Even with 16 times as many pairs, it is at 81 %, and "
-        "the other at 18 %. What helps is a task that is like the later one. The decoder of the language model alone "
-        "made the same task worse, because that model has never learned to look at a source (docs/LOG.md). There was "
-        "one seed.",
+        "The samples have the words and the tone of the novel, quotations that open and close, and no sense: "
+        "characters know little beyond the sentence. Reading the novel helps the other task very much. With 250 pairs, "
+        "a model that has learned to restore damaged lines gets 29 % of the characters wrong, and one from random "
+        "weights 94 %: in so few updates it has not even learned where to look. Even with 16 times as many pairs, it "
+        "is at 81 %, and the other at 18 %. What helps is a task that is like the later one. The decoder of the "
+        "language model alone made the same task worse, because that model has never learned to look at a source "
+        "(docs/LOG.md). There was one seed.",
         by_hand=_novel,
     )
 
