@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from weft.score.metrics import table_of
 from weft.score.rouge import ROUGE, common, words_of
 from weft.score.text import TEXT
 
@@ -37,3 +38,9 @@ def test_the_longest_common_subsequence_is_that_of_the_usual_table() -> None:
 def test_text_without_words_scores_zero_and_the_settings_are_named() -> None:
     assert TEXT.score(["", "ωω"], [["a b"], ["ωω"]])["rougeL"] == 0
     assert "stemmer:no" in TEXT.signatures()["rouge1"]
+
+
+def test_nothing_is_right_where_nothing_is_wanted() -> None:
+    table = table_of("text")
+    assert table.score(["", "a"], [[""], ["a"]])["rouge1"] == 100
+    assert table.score(["b", ""], [[""], ["a"]])["rouge1"] == 0
