@@ -327,3 +327,9 @@ def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> Non
 def test_fewer_than_one_sample_is_refused() -> None:
     with pytest.raises(ValueError, match="samples must be at least 1, got 0"):
         interval(["a"], [["a"]], METRICS["exact"], samples=0)
+
+
+def test_the_metric_that_selects_is_always_shown() -> None:
+    scores = {"exact": 0.0, "rouge1": 12.0, "rouge2": 3.0}
+    assert "rouge1" not in TABLE.reported(scores)
+    assert TABLE.reported(scores, selects="rouge1")["rouge1"] == "12.00"

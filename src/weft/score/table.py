@@ -158,7 +158,7 @@ class Table(Mapping[str, Metric]):
         return {
             metric.name: metric.show(value)
             for metric, value in self.present(scores)
-            if metric.reported == "always" or (metric.reported == "unless zero" and (value or metric.name == selects))
+            if metric.name == selects or metric.reported == "always" or (metric.reported == "unless zero" and value)
         }
 
     def renamed(self, scores: Mapping[str, Any]) -> dict[str, Any]:
