@@ -196,7 +196,7 @@ def test_a_side_of_spans_is_saved_and_loaded() -> None:
     side = Span(7, True, 99, 33, "sentence")
     loaded = side_from_json(side.to_json(), "target.json")
     assert isinstance(loaded, Span)
-    assert loaded.shape == side.shape == Places(7, True, 99, 33)
+    assert loaded.shape == side.shape == Places(7, True, 99, 33, sentences=True)
     with pytest.raises(UserError):
         side_from_json(side.to_json().replace("99", "-1"), "target.json")
 
@@ -377,6 +377,21 @@ def test_sentences_can_be_selected_where_targets_are_not_in_their_sources(tmp_pa
     run = package.train(table, task="answer", out=tmp_path / "run", steps=2, settings=settings, reporter=Quiet())
     for row, prediction in zip(rows, run.predict([Pair(row["document"], context="What?") for row in rows[:9]])):
         assert prediction.text in [row["document"][a:b] for a, b in sentences(row["document"])]
+
+
+def test_each_of_several_outputs_is_another_sentence(tmp_path: Path) -> None:
+    table = write(tmp_path / "q.jsonl", questions(60))
+    settings = {**SMALL, "answer.unit": "sentence"}
+    run = package.train(table, task="answer", out=tmp_path / "run", steps=2, settings=settings, reporter=Quiet())
+    document = "Ann lives in Rome. Bob lives in Oslo. Cid lives in a house near Bern. Ann lives in Rome."
+    (prediction,) = run.predict([Pair(document, context="Where does Bob live?")], nbest=9)
+    assert sorted(output.text for output in prediction.outputs) == sorted(
+        {document[begin:end] for begin, end in sentences(document)}
+    )
+    scores = [output.score for output in prediction.outputs]
+    assert scores == sorted(scores, reverse=True)
+    two = run.predict([Pair(document, context="Where does Bob live?")], nbest=2)[0].outputs
+    assert [output.text for output in two] == [output.text for output in prediction.outputs[:2]]
 
 
 def test_no_answer_is_learned_where_training_has_it(tmp_path: Path) -> None:
