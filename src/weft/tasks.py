@@ -56,3 +56,8 @@ TASKS: dict[str, Task] = {
 def unit_of(task: str) -> str:
     """Return what one row of the data is called: a pair, or a piece (of text or music) where there is one column."""
     return "piece" if TASKS[task].alone else "pair"
+
+
+def continues(task: str) -> bool:
+    """Return whether a model of this task continues a text or a series, as nothing else is given."""
+    return TASKS[task].alone and not TASKS[task].corrupts

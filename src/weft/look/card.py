@@ -11,7 +11,7 @@ from weft.score.confusion import Confusion
 from weft.score.metrics import table_for
 from weft.score.table import Metric
 from weft.spec import Side, Spec
-from weft.tasks import TASKS, unit_of
+from weft.tasks import TASKS, continues, unit_of
 
 
 def card(
@@ -40,7 +40,7 @@ def card(
             *_series(final),
             *_seen(spec, final),
             *_continuations(spec, final),
-            *([] if spec.target.kind == "notes" else _examples(final)),
+            *([] if spec.target.kind == "notes" else _examples(spec, final)),
             *([INSPECTED, ""] if inspected else []),
             *_data(facts, unit),
             *_choices(reasons),
@@ -267,7 +267,7 @@ def _series(final: Mapping[str, Any]) -> list[str]:
     return ["## Predictions", "", how, "", "![predicted series and their truth](series.png)", ""]
 
 
-def _examples(final: Mapping[str, Any]) -> list[str]:
+def _examples(spec: Spec, final: Mapping[str, Any]) -> list[str]:
     near = final.get("target") == "numbers"  # which are near or far, not right or wrong
 
     def judged(output: str, target: str) -> str:
@@ -280,6 +280,8 @@ def _examples(final: Mapping[str, Any]) -> list[str]:
         for source, target, output in final.get("examples") or ()
     ]
     heading = f"| source | output | {'target' if near else ''} |"
+    if spec.task == "denoise":
+        heading = "| corrupted text | output | original |"
     return ["## Examples", "", heading, "|---|---|---|", *rows, ""] if rows else []
 
 
@@ -298,7 +300,7 @@ def _tunes(spec: Spec, final: Mapping[str, Any]) -> list[str]:
 
 def _continuations(spec: Spec, final: Mapping[str, Any]) -> list[str]:
     """Return prompts from the validation data and how the model goes on, as blocks of text."""
-    if spec.target.kind in SYMBOLS or not final.get("continuations"):
+    if spec.target.kind in SYMBOLS or not continues(spec.task) or not final.get("continuations"):
         return []
     blocks = [
         line
