@@ -37,6 +37,10 @@ def span_cells(source: str, cells: Sequence[str]) -> list[str]:
 
 def _texts(source: str, cell: str) -> Iterator[str]:
     for begin, end in _offsets(cell):
+        if end <= begin:
+            same = "ends where it begins" if end == begin else "ends before it begins"
+            what = f"the target is [{begin}, {end}], which {same}"
+            raise Fault(what, "give [start, end]: characters are counted from 0, and end is one after the last")
         if not 0 <= begin < end <= len(source):
             what = f"the target is [{begin}, {end}], but the source has {len(source):,} characters"
             raise Fault(what, "give [start, end]: characters are counted from 0, and end is one after the last")
