@@ -291,6 +291,12 @@ def test_a_run_finds_documents_by_id(library_run: Run, documents: Path, weft: We
     assert first["score"] == pytest.approx(first["cosine"] + weight * first["bm25"], abs=1e-4)
 
 
+def test_the_card_shows_commands_that_fit_the_task(library_run: Run) -> None:
+    use = (library_run.path / "README.md").read_text(encoding="utf-8").partition("## Use")[2]
+    assert f"weft predict {library_run.path} QUERIES --among DOCUMENTS" in use
+    assert "weft inspect" not in use
+
+
 def test_without_ids_documents_are_numbered_by_lines(library_run: Run, weft: Weft, tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("A castle.\n\nThe river and the bridge.\n", encoding="utf-8")
     done = weft("predict", library_run.path, "-", "--among", "plain.txt", stdin="river bridge\n")

@@ -11,7 +11,7 @@ from weft.score.confusion import Confusion
 from weft.score.metrics import table_for
 from weft.score.table import Metric
 from weft.spec import Side, Spec
-from weft.tasks import TASKS, continues, unit_of
+from weft.tasks import TASKS, commands, continues, unit_of
 
 
 def card(
@@ -46,9 +46,7 @@ def card(
             *_choices(reasons),
             "## Use",
             "",
-            f"    weft predict {facts['folder']} FILE",
-            f"    weft evaluate {facts['folder']} PAIRS",
-            f'    weft inspect {facts["folder"]} "a line"',
+            *(f"    {command}" for command in commands(spec.task, facts["folder"])),
             "",
             *_hints(spec),
             "Every setting is in `spec.yaml`; `weft config show` explains them.",
@@ -69,7 +67,8 @@ def architecture(spec: Spec) -> str:
         "direction": " from last to first" if spec.backward else "",
     }
     ways = {"none": CTC, "recurrent": TRANSDUCER, "transformer": TRANSDUCER}
-    return ABOUT.get(spec.task, ways[spec.decoder.kind]).format(**facts)
+    about = SELECTOR if spec.task == "answer" and spec.answer.unit == "sentence" else ABOUT.get(spec.task)
+    return (about or ways[spec.decoder.kind]).format(**facts)
 
 
 def _hints(spec: Spec) -> list[str]:
@@ -99,6 +98,10 @@ TRANSDUCER = (
     "the target{direction}."
 )
 CTC = "A sequence-to-sequence model: {encoder} reads the {source} of the source and emits {target} or blanks (CTC)."
+SELECTOR = (
+    "A model that selects sentences: {encoder} reads the {source} of a document{question}, every sentence gets a "
+    "score, and the best one is the output."
+)
 ABOUT = {  # by task, where it is not `transduce`
     "classify": "A classifier: {encoder} reads the {source} of the source, and the label is predicted from {pool}.",
     "classify-tokens": "A sequence labeller: {encoder} reads the {source} of the source and predicts a label for each.",
