@@ -18,6 +18,7 @@ from commands import Weft, refused
 from resuming import resumed_copy, weights_of
 from variants import TOWERS
 from weft.api import Run
+from weft.cli.summary import summarise
 from weft.compare.results import read_outputs, write_outputs
 from weft.core.batching import batch_of, column_of
 from weft.core.errors import UserError
@@ -291,7 +292,9 @@ def test_a_run_finds_documents_by_id(library_run: Run, documents: Path, weft: We
     assert first["score"] == pytest.approx(first["cosine"] + weight * first["bm25"], abs=1e-4)
 
 
-def test_the_card_shows_commands_that_fit_the_task(library_run: Run) -> None:
+def test_commands_that_are_shown_fit_the_task(library_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    summarise(library_run)
+    assert f"next:  weft predict {library_run.path} QUERIES --among DOCUMENTS" in "".join(capsys.readouterr())
     use = (library_run.path / "README.md").read_text(encoding="utf-8").partition("## Use")[2]
     assert f"weft predict {library_run.path} QUERIES --among DOCUMENTS" in use
     assert "weft inspect" not in use
