@@ -121,6 +121,14 @@ def test_answers_of_squad_that_stand_elsewhere_are_found_by_their_text_and_count
     assert not right.notes
 
 
+@pytest.mark.parametrize("name", ["q.jsonl", "q.tsv"])
+def test_a_file_without_questions_needs_no_context(name: str, weft: Weft, tmp_path: Path) -> None:
+    row = {"document": "A cat sat. It was red.", "summary": "A red cat"}
+    lines = [json.dumps(row)] if name == "q.jsonl" else ["\t".join(row), "\t".join(row.values())]
+    (tmp_path / name).write_text("\n".join([*lines, *lines[-1:] * 9]) + "\n", encoding="utf-8")
+    refused(weft("train", name, "--task", "answer", "--steps", 1), "question", "add --context none")
+
+
 def test_squad_without_questions_is_told(tmp_path: Path) -> None:
     path = tmp_path / "train.json"
     for data in ([], [{"title": "T", "paragraphs": []}]):

@@ -386,8 +386,8 @@ def test_scores_say_what_each_part_brings(library_run: Run, documents: Path, wef
     assert result["n"] == 10
     assert set(result["alone"]) == {"vectors", "bm25"}
     assert {"ndcg@10", "map", "mrr", "recall@1", "recall@5", "recall@10"} <= set(result)
-    assert "left out 1 documents that are not among those given (unknown)" in done.err
-    assert "left out 1 queries that are not among those given (q99)" in done.err
+    assert "left out 1 document that is not among those given (unknown)" in done.err
+    assert "left out 1 query that is not among those given (q99)" in done.err
     assert "bm25 alone" in weft(*command).out
 
 
@@ -421,10 +421,22 @@ def test_mistakes_with_documents_are_told(library_run: Run, documents: Path, wef
     refused(weft("predict", run, "-", stdin="river\n"), "no documents to search were given", "--among")
     refused(weft("predict", run, "-", "--among", "missing.tsv", stdin="a\n"), "missing.tsv")
     refused(weft("predict", run, "-", "--among", twice, stdin="a\n"), "the document id 7 occurs several times")
+    (tmp_path / "unclear.jsonl").write_text('{"title": "A river.", "body": "A castle."}\n', encoding="utf-8")
+    done = weft("predict", run, "-", "--among", "unclear.jsonl", stdin="a\n")
+    refused(done, "name the column of the target `text`")
+    assert "--target" not in done.err
+    (tmp_path / "clear.jsonl").write_text('{"title": "A river.", "text": "A castle."}\n', encoding="utf-8")
+    assert weft("predict", run, "-", "--among", "clear.jsonl", stdin="river\n").code == 0
     refused(weft("predict", run, "-", "--among", "-", stdin="a\n"), "--among -")
     refused(weft("predict", run, "-", "--among", "empty.txt", stdin="a\n"), "there is no document in this file")
     refused(weft("evaluate", run, "queries.tsv", "--qrels", "q.txt"), "--qrels needs --among", "--among")
-    wrong = {"1 0 2": "four fields", "1 0 d1 x": "q.txt:1", "": "no judgement", "9 0 d1 1": "none of the queries has"}
+    wrong = {
+        "1 0 2": "four fields",
+        "1 0 d1 x": "q.txt:1",
+        "": "no judgement",
+        "9 0 d1 1": "none of the queries has",
+        "1 0 d1 0": "no relevance in this file is above 0",
+    }
     for content, said in wrong.items():
         (tmp_path / "q.txt").write_text(f"{content}\n", encoding="utf-8")
         done = weft("evaluate", run, "queries.tsv", "--among", documents, "--qrels", "q.txt")
