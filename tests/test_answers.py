@@ -25,7 +25,7 @@ from weft.core.spans import Span as SpanEmission
 from weft.data.cells import Kinds
 from weft.data.columns import Columns
 from weft.data.formats import Fault
-from weft.data.pairs import read_pairs
+from weft.data.pairs import ReadReport, read_pairs
 from weft.data.prepare import Files, Prepared
 from weft.data.sides.sides import Sides
 from weft.data.sides.span import Span, in_windows, nearest_sentence, occurrences, sentences, span_cells
@@ -33,6 +33,7 @@ from weft.data.sides.table import side_from_json
 from weft.data.text.tokens import learn
 from weft.learn.model import model_of
 from weft.learn.objectives import SpanLikelihood
+from weft.runs.folder import RunFolder
 from weft.runs.report import Quiet
 from weft.score.answers import ANSWERS, f1
 from weft.search.decode import SearchPlan
@@ -108,12 +109,40 @@ def test_a_question_of_squad_2_may_have_no_answer(tmp_path: Path) -> None:
     assert [pair.target for pair in read_pairs([str(path)], COLUMNS, kinds=KINDS)] == [""]
 
 
+def test_answers_of_squad_that_stand_elsewhere_are_found_by_their_text_and_counted(tmp_path: Path) -> None:
+    path, report = tmp_path / "train.json", ReadReport()
+    path.write_text(json.dumps(squad(answers=[{"text": "left", "answer_start": 3}])))
+    (pair,) = read_pairs([str(path)], COLUMNS, kinds=KINDS, report=report)
+    assert occurrences(pair.source, pair.target) == [(17, 21)]
+    assert any("1 answer does not stand at its answer_start" in note for note in report.notes)
+    right = ReadReport()
+    path.write_text(json.dumps(squad(answers=[{"text": "left", "answer_start": 17}])))
+    list(read_pairs([str(path)], COLUMNS, kinds=KINDS, report=right))
+    assert not right.notes
+
+
+@pytest.mark.parametrize("name", ["q.jsonl", "q.tsv"])
+def test_a_file_without_questions_needs_no_context(name: str, weft: Weft, tmp_path: Path) -> None:
+    row = {"document": "A cat sat. It was red.", "summary": "A red cat"}
+    lines = [json.dumps(row)] if name == "q.jsonl" else ["\t".join(row), "\t".join(row.values())]
+    (tmp_path / name).write_text("\n".join([*lines, *lines[-1:] * 9]) + "\n", encoding="utf-8")
+    refused(weft("train", name, "--task", "answer", "--steps", 1), "question", "add --context none")
+
+
+def test_squad_without_questions_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "train.json"
+    for data in ([], [{"title": "T", "paragraphs": []}]):
+        path.write_text(json.dumps({"version": "2.0", "data": data}))
+        with pytest.raises(UserError, match="no questions"):
+            list(read_pairs([str(path)], COLUMNS, kinds=KINDS))
+
+
 def test_damaged_squad_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "train.json"
     path.write_text(json.dumps(squad()).replace('"answers"', '"replies"'))
     with pytest.raises(UserError) as caught:
         list(read_pairs([str(path)], COLUMNS, kinds=KINDS))
-    assert "question 1 cannot be read (KeyError" in caught.value.what
+    assert "question 1 or what it stands in has no 'answers'" in caught.value.what
 
 
 @pytest.mark.parametrize(
@@ -131,9 +160,15 @@ def test_an_answer_is_text_or_the_characters_where_it_begins_and_ends(cell: str,
     assert span_cells("Ann met him.", [cell]) == wanted
 
 
-@pytest.mark.parametrize("cell", ["[3, 3]", "[5, 90]", "[-1, 2]"])
+@pytest.mark.parametrize("cell", ["[5, 90]", "[-1, 2]"])
 def test_characters_outside_of_the_document_are_a_fault(cell: str) -> None:
     with pytest.raises(Fault, match="the source has 12 characters"):
+        span_cells("Ann met him.", [cell])
+
+
+@pytest.mark.parametrize(("cell", "what"), [("[3, 3]", "ends where it begins"), ("[9, 5]", "ends before it begins")])
+def test_an_answer_that_does_not_end_after_its_begin_is_a_fault(cell: str, what: str) -> None:
+    with pytest.raises(Fault, match=what):
         span_cells("Ann met him.", [cell])
 
 
@@ -196,7 +231,7 @@ def test_a_side_of_spans_is_saved_and_loaded() -> None:
     side = Span(7, True, 99, 33, "sentence")
     loaded = side_from_json(side.to_json(), "target.json")
     assert isinstance(loaded, Span)
-    assert loaded.shape == side.shape == Places(7, True, 99, 33)
+    assert loaded.shape == side.shape == Places(7, True, 99, 33, sentences=True)
     with pytest.raises(UserError):
         side_from_json(side.to_json().replace("99", "-1"), "target.json")
 
@@ -377,6 +412,34 @@ def test_sentences_can_be_selected_where_targets_are_not_in_their_sources(tmp_pa
     run = package.train(table, task="answer", out=tmp_path / "run", steps=2, settings=settings, reporter=Quiet())
     for row, prediction in zip(rows, run.predict([Pair(row["document"], context="What?") for row in rows[:9]])):
         assert prediction.text in [row["document"][a:b] for a, b in sentences(row["document"])]
+
+
+def test_reasons_and_views_speak_of_what_there_is(table: Path, run: Run, tmp_path: Path) -> None:
+    settings = {**SMALL, "answer.unit": "sentence"}
+    other = package.train(table, task="answer", out=tmp_path / "run", steps=1, settings=settings, reporter=Quiet())
+    longest = [
+        next(why for key, _, why in RunFolder(path).read_choices()["reasons"] if key == "answer.longest")
+        for path in (run.path, other.path)
+    ]
+    assert longest == ["99 of 100 answers have at most 1 word", "enough for sentences of at most 80 words"]
+    pair = Pair("Ann lives in Rome.", context="Where does Ann live?")
+    with pytest.raises(UserError, match="not that between source and context"):
+        run.inspect([pair], views=["attention"])
+
+
+def test_each_of_several_outputs_is_another_sentence(tmp_path: Path) -> None:
+    table = write(tmp_path / "q.jsonl", questions(60))
+    settings = {**SMALL, "answer.unit": "sentence"}
+    run = package.train(table, task="answer", out=tmp_path / "run", steps=2, settings=settings, reporter=Quiet())
+    document = "Ann lives in Rome. Bob lives in Oslo. Cid lives in a house near Bern. Ann lives in Rome."
+    (prediction,) = run.predict([Pair(document, context="Where does Bob live?")], nbest=9)
+    assert sorted(output.text for output in prediction.outputs) == sorted(
+        {document[begin:end] for begin, end in sentences(document)}
+    )
+    scores = [output.score for output in prediction.outputs]
+    assert scores == sorted(scores, reverse=True)
+    two = run.predict([Pair(document, context="Where does Bob live?")], nbest=2)[0].outputs
+    assert [output.text for output in two] == [output.text for output in prediction.outputs[:2]]
 
 
 def test_no_answer_is_learned_where_training_has_it(tmp_path: Path) -> None:

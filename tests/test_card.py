@@ -22,12 +22,13 @@ SENTENCES: dict[str, tuple[dict[str, Any], str]] = {
     "masked-lm": ({"task": "masked-lm"}, "predicts those that are hidden"),
     "denoise": ({"task": "denoise"}, "reads corrupted characters, an LSTM"),
     "answer": ({"task": "answer"}, "of a document and of its question, and predicts where the answer begins and ends"),
+    "a sentence": ({"task": "answer", "answer": {"unit": "sentence"}}, "every sentence gets a score"),
     "retrieve": ({"task": "retrieve"}, "encodes the characters of queries and of documents as vectors"),
 }
 
 
 def test_every_task_has_a_sentence() -> None:
-    assert set(TASKS) == {*SENTENCES} - {"a ctc"}
+    assert set(TASKS) == {*SENTENCES} - {"a ctc", "a sentence"}
 
 
 @pytest.mark.parametrize("name", SENTENCES)
@@ -36,3 +37,4 @@ def test_the_sentence_of_a_task_says_what_the_model_does(name: str) -> None:
     sentence = architecture(compose(("flag", settings)).spec)
     assert part in sentence
     assert ("CTC" in sentence) == (name == "a ctc")
+    assert ("begins and ends" in sentence) == (name == "answer")

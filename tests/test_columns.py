@@ -119,7 +119,7 @@ def test_among_three_fields_without_usual_names_the_user_has_to_choose(name: str
     assert read(path, Columns("three", "one"))[0] == [Pair("c", "a")]
     error = refused(path, Columns("three"))
     assert error.what.startswith("it is not clear which column is the target")
-    assert error.todo == "choose them, for example with --target one"
+    assert error.todo == "choose it, for example with --target one"
 
 
 def test_fields_that_hold_no_text_are_not_in_question() -> None:
@@ -334,6 +334,13 @@ def test_a_run_on_pairs_in_memory_names_no_file_of_the_cache(
     small = {"encoder.width": 16, "decoder.width": 16, "embed.width": 16}
     weft.train([("ab", "ba"), ("ba", "ab")] * 5, steps=1, out=tmp_path / "run", settings=small)
     assert "jsonl" not in capsys.readouterr().err
+
+
+def test_a_single_field_is_told_in_the_singular(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"a": "x"}\n', encoding="utf-8")
+    with pytest.raises(UserError, match="but there is only 1 field"):
+        list(read_pairs([str(path)]))
 
 
 # the columns of a run ------------------------------------------------------------------------------------------------

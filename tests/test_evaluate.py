@@ -100,6 +100,11 @@ def test_a_column_that_is_not_there_is_refused_as_that_of_by(weft: Weft, tiny_ru
         assert done.code == 2
         assert "--by" in done.err
         assert "tag" not in done.err
+    named = table(
+        tmp_path / "named.tsv", [("source", "target", "direction", "language"), *[("ab", "ba", "x", "y")] * 9]
+    )
+    done = weft("evaluate", tiny_run.path, named, "--by", "nosuch")
+    refused(done, "no column 'nosuch' (given with --by)", "choose from: source, target, direction, language")
     refused(weft("evaluate", tiny_run.path, "-", "--by", 3, stdin="a\tb\tc\n"), "read only once", "--by 3")
 
 

@@ -266,6 +266,16 @@ def test_denoising_restores_a_line(denoise_run: Run, text: Path) -> None:
     assert denoise_run.evaluate(text)["exact"] > 40
 
 
+def test_the_card_of_a_denoiser_shows_corrupted_lines_and_what_it_writes(text: Path, tmp_path: Path) -> None:
+    settings = {**SMALL, "decoder.width": 16, "data.lines": True, "corrupt.spans": 0.5, "target.tokens": "words"}
+    run = train(text, task="denoise", out=tmp_path / "run", steps=2, settings=settings, reporter=Quiet())
+    card = (run.path / "README.md").read_text(encoding="utf-8")
+    assert "Prompts from" not in card
+    rows = card.partition("| corrupted text | output | original |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    assert len(rows.splitlines()) == 6
+    assert any(MASK in row.split(" | ")[0] for row in rows.splitlines())
+
+
 def test_a_prediction_does_not_depend_on_the_other_lines(masked_run: Run) -> None:
     lines = [f"a {MASK} c", f"{MASK} d e", f"b c {MASK} e {MASK}", f"{MASK}"]
     together = masked_run.predict(lines, nbest=3)

@@ -18,6 +18,7 @@ from commands import Weft, refused
 from resuming import resumed_copy, weights_of
 from variants import TOWERS
 from weft.api import Run
+from weft.cli.summary import summarise
 from weft.compare.results import read_outputs, write_outputs
 from weft.core.batching import batch_of, column_of
 from weft.core.errors import UserError
@@ -291,6 +292,14 @@ def test_a_run_finds_documents_by_id(library_run: Run, documents: Path, weft: We
     assert first["score"] == pytest.approx(first["cosine"] + weight * first["bm25"], abs=1e-4)
 
 
+def test_commands_that_are_shown_fit_the_task(library_run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    summarise(library_run)
+    assert f"next:  weft predict {library_run.path} QUERIES --among DOCUMENTS" in "".join(capsys.readouterr())
+    use = (library_run.path / "README.md").read_text(encoding="utf-8").partition("## Use")[2]
+    assert f"weft predict {library_run.path} QUERIES --among DOCUMENTS" in use
+    assert "weft inspect" not in use
+
+
 def test_without_ids_documents_are_numbered_by_lines(library_run: Run, weft: Weft, tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("A castle.\n\nThe river and the bridge.\n", encoding="utf-8")
     done = weft("predict", library_run.path, "-", "--among", "plain.txt", stdin="river bridge\n")
@@ -377,8 +386,8 @@ def test_scores_say_what_each_part_brings(library_run: Run, documents: Path, wef
     assert result["n"] == 10
     assert set(result["alone"]) == {"vectors", "bm25"}
     assert {"ndcg@10", "map", "mrr", "recall@1", "recall@5", "recall@10"} <= set(result)
-    assert "left out 1 documents that are not among those given (unknown)" in done.err
-    assert "left out 1 queries that are not among those given (q99)" in done.err
+    assert "left out 1 document that is not among those given (unknown)" in done.err
+    assert "left out 1 query that is not among those given (q99)" in done.err
     assert "bm25 alone" in weft(*command).out
 
 
@@ -412,10 +421,22 @@ def test_mistakes_with_documents_are_told(library_run: Run, documents: Path, wef
     refused(weft("predict", run, "-", stdin="river\n"), "no documents to search were given", "--among")
     refused(weft("predict", run, "-", "--among", "missing.tsv", stdin="a\n"), "missing.tsv")
     refused(weft("predict", run, "-", "--among", twice, stdin="a\n"), "the document id 7 occurs several times")
+    (tmp_path / "unclear.jsonl").write_text('{"title": "A river.", "body": "A castle."}\n', encoding="utf-8")
+    done = weft("predict", run, "-", "--among", "unclear.jsonl", stdin="a\n")
+    refused(done, "name the column of the target `text`")
+    assert "--target" not in done.err
+    (tmp_path / "clear.jsonl").write_text('{"title": "A river.", "text": "A castle."}\n', encoding="utf-8")
+    assert weft("predict", run, "-", "--among", "clear.jsonl", stdin="river\n").code == 0
     refused(weft("predict", run, "-", "--among", "-", stdin="a\n"), "--among -")
     refused(weft("predict", run, "-", "--among", "empty.txt", stdin="a\n"), "there is no document in this file")
     refused(weft("evaluate", run, "queries.tsv", "--qrels", "q.txt"), "--qrels needs --among", "--among")
-    wrong = {"1 0 2": "four fields", "1 0 d1 x": "q.txt:1", "": "no judgement", "9 0 d1 1": "none of the queries has"}
+    wrong = {
+        "1 0 2": "four fields",
+        "1 0 d1 x": "q.txt:1",
+        "": "no judgement",
+        "9 0 d1 1": "none of the queries has",
+        "1 0 d1 0": "no relevance in this file is above 0",
+    }
     for content, said in wrong.items():
         (tmp_path / "q.txt").write_text(f"{content}\n", encoding="utf-8")
         done = weft("evaluate", run, "queries.tsv", "--among", documents, "--qrels", "q.txt")

@@ -76,6 +76,11 @@ def test_a_setting_of_another_family_is_told_as_such() -> None:
     )
 
 
+def test_a_clash_does_not_name_what_nobody_gave() -> None:
+    told = complaint("task=retrieve", "train.budget_seconds=20", "train.steps=5")
+    assert told.where == "settings train.budget_seconds (from flag), train.steps (from flag)"
+
+
 def test_a_clash_names_who_said_what_it_is_about_and_nothing_else() -> None:
     told = complaint("train.batch_tokens=300", "head.kind=ctc", "feeding.kind=scheduled", "train.evaluations=1")
     assert told.what.startswith("feeding has no effect with head.kind=ctc")

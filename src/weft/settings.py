@@ -41,7 +41,9 @@ def compose(*layers: tuple[str, Layer]) -> Composed:
     """Merge named layers, the later over the earlier, into a checked Spec."""
     merged: Layer = {}
     origins: dict[str, str] = {}
+    implied: set[str] = set()  # what nobody gave: another setting of the same layer implies it
     for name, layer in layers:
+        given = {key for key, _ in flatten(_nested(layer))}
         layer = _with_kinds(_nested(layer), merged)
         _drop_other_family(layer, merged, origins)
         for key in _drop_other_lengths(layer, merged):
@@ -51,10 +53,11 @@ def compose(*layers: tuple[str, Layer]) -> Composed:
                 continue  # null leaves it to the autopilot
             put(merged, key, value)
             origins[key] = name
+            implied = implied - {key} if key in given else implied | {key}
     try:
         spec = Spec.model_validate(merged)
     except ValidationError as error:
-        raise _readable(error, origins) from None
+        raise _readable(error, {key: origin for key, origin in origins.items() if key not in implied}) from None
     return Composed(spec, {key: origins.get(key, "default") for key, _ in flatten(spec.model_dump())})
 
 

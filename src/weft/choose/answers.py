@@ -10,6 +10,7 @@ from weft.choose.numbers import NUMBERS
 from weft.choose.sides import mean_sentences, mean_tokens
 from weft.choose.timing import TimeBudget
 from weft.core.errors import UserError
+from weft.data.prepare import counted
 from weft.data.survey import Survey
 
 
@@ -23,7 +24,8 @@ def choose_answers(choices: Choices, survey: Survey, given: Mapping[str, Any], t
         sentences = "unit" not in given.get("answer", {})
     if not sentences:
         _check_answers(choices, found)
-    choices.set("source.tokens", "bpe", "words and punctuation apart, and no word is unknown")
+    why = "rare words are read in parts, and punctuation is separate, so that an answer can end before it"
+    choices.set("source.tokens", "bpe", why)
     words = survey.pairs * (survey.source.mean_words + survey.context.mean_words)
     choices.set("source.size", int(min(NUMBERS.answer_subwords, max(NUMBERS.fewest_subwords, words))))
     for key in ("encoder.width", "embed.width"):
@@ -65,7 +67,9 @@ def _size(choices: Choices, survey: Survey, found: Mapping[str, Any], sentences:
     """Choose the longest answer and the size of batches, by the lengths of answers and documents."""
     per_word = mean_tokens(survey.source, "bpe") / max(1.0, survey.source.mean_words)
     words = NUMBERS.longest_sentence if sentences else max(1, found["long words"])
-    choices.set("answer.longest", int(per_word * words) + 2, f"99 of 100 answers have at most {words} words")
+    most = f"at most {counted(words, 'word')}"
+    why = f"enough for sentences of {most}" if sentences else f"99 of 100 answers have {most}"
+    choices.set("answer.longest", int(per_word * words) + 2, why)
     document = int(mean_tokens(survey.source, "bpe")) + 1
     rows = NUMBERS.answer_rows * max(document, 1)
     choices.set("train.batch_tokens", int(min(NUMBERS.largest_batch, max(NUMBERS.transformer_batch, rows))))

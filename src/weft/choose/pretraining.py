@@ -59,7 +59,8 @@ def _tokenise(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> lis
     """Choose how text is cut: into words, as models that predict labels do it, unless there are too many of them."""
     side, own = survey.target, "tokens" not in given.get("target", {})
     if own and has_words(side) and not survey.running and side.distinct_words <= NUMBERS.masked_words:
-        choices.set("target.tokens", "words", "labels depend on words, and a word that none of them has is known, too")
+        few = f"the texts have only {side.distinct_words:,} different words, so whole words are predicted"
+        choices.set("target.tokens", "words", few)
         return ["words", "words"]
     return tokenise_each(choices, _mirrored(survey), _on_both_sides(given))
 

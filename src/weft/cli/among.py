@@ -87,15 +87,18 @@ def _judged(
             check_ids({each[0]: 2}, "query id", ", ".join(queries))
         asked[each[0]] = each[1]
     unknown = {d for each in judged.values() for d in each} - set(rows)
-    notes = [_note("documents that are not among those given", sorted(unknown), qrels)] if unknown else []
+    notes = [_note("document", "documents", sorted(unknown), qrels)] if unknown else []
     missing = [query for query in judged if query not in asked]
-    notes += [_note("queries that are not among those given", missing, qrels)] if missing else []
+    notes += [_note("query", "queries", missing, qrels)] if missing else []
     relevant = {
         query: {rows[d]: gain for d, gain in each.items() if d in rows and gain > 0}
         for query, each in judged.items()
         if query in asked
     }
     texts = [asked[query] for query, each in relevant.items() if each]
+    if not any(gain > 0 for each in judged.values() for gain in each.values()):
+        what = "no document is judged to be relevant: no relevance in this file is above 0"
+        raise UserError(what, qrels, "give judgements with relevances above 0, such as: 1 0 184 3")
     if not texts:
         shown = ", ".join(list(judged)[:SHOWN])
         raise UserError(
@@ -106,10 +109,13 @@ def _judged(
     return texts, [each for each in relevant.values() if each], notes
 
 
-def _note(what: str, ids: Sequence[str], where: str) -> str:
+def _note(one: str, many: str, ids: Sequence[str], where: str) -> str:
     from weft.data.documents import SHOWN
+    from weft.data.prepare import counted
 
-    return f"{where}: left out {len(ids):,} {what} ({', '.join(ids[:SHOWN])}{', …' * (len(ids) > SHOWN)})"
+    shown = f"{', '.join(ids[:SHOWN])}{', …' * (len(ids) > SHOWN)}"
+    missing = f"that {'is' if len(ids) == 1 else 'are'} not among those given"
+    return f"{where}: left out {counted(len(ids), one, many)} {missing} ({shown})"
 
 
 def _paired(

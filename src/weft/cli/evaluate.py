@@ -147,6 +147,7 @@ def _print_json(result: dict[str, Any]) -> None:
 
 def _show_ranked(name: str, result: dict[str, Any], as_json: bool) -> None:
     """Print the scores of rankings, and beside them those of each part alone."""
+    from weft.data.prepare import counted
     from weft.score.retrieval import RETRIEVAL
 
     if as_json:
@@ -158,7 +159,7 @@ def _show_ranked(name: str, result: dict[str, Any], as_json: bool) -> None:
         for metric, value in RETRIEVAL.present(result)
     ]
     columns = ["metric", "both" if alone else "value", *(f"{part} alone" for part in alone)]
-    common.show(f"{name}: {result['n']:,} queries", common.table(columns, rows))
+    common.show(f"{name}: {counted(result['n'], 'query', 'queries')}", common.table(columns, rows))
 
 
 def _first_given(columns: Iterable[Any]) -> Any:
@@ -182,11 +183,12 @@ def _against(first: list[Any], second: list[Any], rows: list[Any], scored_as: st
 
 def _show(name: str, result: dict[str, Any], other: str) -> None:
     from weft.cli.summary import beside_baseline, show_scores
+    from weft.data.prepare import counted
     from weft.score.metrics import table_for
 
     if not other:
         rows = [[metric.name, metric.show(value)] for metric, value in table_for(result).present(result)]
-        show_scores(f"{name}: {result['n']:,} pairs", beside_baseline(rows, result), result)
+        show_scores(f"{name}: {counted(result['n'], 'pair')}", beside_baseline(rows, result), result)
     else:
         rows = []
         for metric, c in result["against"].items():
@@ -194,7 +196,7 @@ def _show(name: str, result: dict[str, Any], other: str) -> None:
             values = [f"{c['first']:.2f}", f"{c['second']:.2f}", f"{c['difference']:+.2f}"]
             rows.append([metric, *values, f"{c['low']:+.2f} … {c['high']:+.2f}", f"{c['p']:.3f}", sure])
         columns = ["metric", name, other, "difference", "95 % interval", "p", "significant"]
-        common.show(f"{result['n']:,} pairs, paired bootstrap", common.table(columns, rows))
+        common.show(f"{counted(result['n'], 'pair')}, paired bootstrap", common.table(columns, rows))
     for metric, signature in result["signatures"].items():
         common.show(f"{metric}: {signature}")
 

@@ -117,6 +117,8 @@ def column_values(
         what, todo = (
             text.replace("the tag", "the column of --by").replace("--tag", "--by") for text in (what, error.todo)
         )
+        if f"the field {column!r} is missing" in what:
+            what = f"there is no column {column!r} in this row (given with --by)"
         raise UserError(what, error.where, todo) from None
     if len(values) != len(rows):
         raise UserError(f"not every row has a column {column}", f"--by {column}", "choose a column that every row has")

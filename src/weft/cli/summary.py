@@ -11,7 +11,7 @@ from weft.data.prepare import counted
 from weft.runs.log import LogFile
 from weft.runs.report import clock, worth_telling
 from weft.score.metrics import table_for
-from weft.tasks import unit_of
+from weft.tasks import commands, unit_of
 
 
 def scored_pairs(final: dict[str, Any], unit: str = "pair") -> str:
@@ -59,7 +59,7 @@ def summarise(run: Run) -> None:
         *_limit(final),
         f"model card {run.path / 'README.md'} · curves {run.path / 'curves.png'} · settings {run.path / 'spec.yaml'}",
         "",
-        f"next:  weft predict {run.path} FILE   or   weft evaluate {run.path} PAIRS",
+        "next:  " + "   or   ".join(commands(run.spec.task, run.path)[:2]),
     )
 
 

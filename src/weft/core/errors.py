@@ -46,6 +46,6 @@ class Diverged(WeftError):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`did you mean 'lstm'? Choose from: elman, lstm, gru`: the end of a message about an unknown name."""
     names = [str(k) for k in known]
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.55)
     hint = f"did you mean {near[0]!r}? Choose" if near else "choose"
     return f"{hint} from: {', '.join(names)}"

@@ -62,6 +62,7 @@ class Places:
     none: bool = False  # whether a source may have no span: then END stands for it
     window: int = 10_000  # tokens of a source that are read together; longer ones are read in windows
     stride: int = 5_000  # tokens between the starts of two windows
+    sentences: bool = False  # whether a span stands for the sentence that it begins in
 
 
 @dataclass(frozen=True)

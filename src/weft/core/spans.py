@@ -43,6 +43,11 @@ class Span:
         length = self.begins.shape[1]
         return best, torch.stack([places // length, places % length], dim=-1)
 
+    def best_of_begins(self) -> tuple[Tensor, Tensor]:
+        """Return the score (B, S) and the first and last token (B, S, 2) of the best span from each token on."""
+        best, ends = self._allowed().max(2)
+        return best, torch.stack([torch.arange(best.shape[1], device=best.device).expand_as(ends), ends], dim=-1)
+
     def _allowed(self) -> Tensor:
         """Return the score of every span (B, S, S), −∞ for those that are too long, reversed, or hold END."""
         length, device = self.begins.shape[1], self.begins.device

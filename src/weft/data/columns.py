@@ -19,6 +19,7 @@ PARTS = ("start", "end")  # of the recording that the source names
 ROLES = (*SIDES, "tag", "features", "context", *PARTS)
 LONGEST_NAME = 40  # characters of a name that is listed
 ONLY_TARGETS = ("text", "notes", "target")  # names of the column of a task that has one
+USUAL = {"source": "source", "target": "text"}  # a name that is always found, of a column that stands alone
 MOST_NAMES = 12  # of columns that are listed
 
 
@@ -116,6 +117,9 @@ def _other(side: str, known: Mapping[str, str], names: Sequence[str], extras: Se
     return {side: left[0]} if len(left) == 1 else {}
 
 
+NO_CONTEXT = "or, if there are no questions or other contexts, add --context none"
+
+
 def check_apart(
     columns: Columns, locations: Mapping[str, str], where: str, policy: BadRowPolicy, known: str = ""
 ) -> None:
@@ -135,7 +139,8 @@ def beyond(role: str, column: int, width: str, where: str, policy: BadRowPolicy)
     todo = f"choose another column with --{role}, or add the column"
     if not policy.training:
         todo = f"give the {role} in column {column}, as in the data that the model was trained on"
-    return UserError(f"the {role} should be in column {column}, but there are only {width}", where, todo)
+    there_are = "there is" if width.startswith("1 ") else "there are"
+    return UserError(f"the {role} should be in column {column}, but {there_are} only {width}", where, todo)
 
 
 def unknown(role: str, column: str, names: Sequence[str], where: str, policy: BadRowPolicy) -> UserError:
@@ -145,19 +150,24 @@ def unknown(role: str, column: str, names: Sequence[str], where: str, policy: Ba
     if not policy.training:
         listed = ", ".join(map(repr, known))
         todo = f"the run was trained with this column: add it, or give another one this name (there are {listed})"
+    elif role == "context":
+        todo += f"; {NO_CONTEXT}"
     elif where.endswith(":1"):  # a line of a table, and not the names of a Parquet file
         number = f"give a number from 1 to {len(names)}: --{role} {len(names)}"
         todo += f" (the first line of the file); without a header, {number}"
     return UserError(f"there is no column {column!r} for the {role}", where, todo)
 
 
-def unclear(names: Sequence[str], missing: Sequence[str], where: str) -> UserError:
+def unclear(names: Sequence[str], missing: Sequence[str], where: str, policy: BadRowPolicy) -> UserError:
     """Return the error of fields whose names do not tell which is the source and which the target."""
     listed = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
     candidates = [name for name in names if not numbers_rows(name)] or names
     example = " ".join(f"--{role} {name.removeprefix('column ')}" for role, name in zip(missing, candidates))
     what = f"it is not clear which column is the {' and which the '.join(missing)}: there are {listed}"
-    return UserError(what, where, f"choose them, for example with {example}")
+    if not policy.training:  # where there are no flags for columns
+        todo = f"name the column of the {missing[-1]} `{USUAL[missing[-1]]}` in the first line or row of the file"
+        return UserError(what, where, f"{todo}, or as in the training data")
+    return UserError(what, where, f"choose {'it' if len(missing) == 1 else 'them'}, for example with {example}")
 
 
 def choose_fields(
@@ -179,10 +189,10 @@ def choose_fields(
     ]
     if missing and len(texts) == len(missing):
         fields |= dict(zip(missing, texts))
+    elif missing and len(leaves) > 1:
+        raise unclear(list(leaves), missing, file, policy)
     elif missing:
-        raise (
-            unclear(list(leaves), missing, file) if len(leaves) > 1 else beyond(missing[0], 2, "1 field", file, policy)
-        )
+        raise beyond(missing[0], 2, "1 field", file, policy)
     fields = {role: fields[role] for role in present}
     known = f"; there are: {', '.join(leaves)}"
     check_apart(columns, {role: f"the field {field!r}" for role, field in fields.items()}, file, policy, known)

@@ -125,13 +125,14 @@ class BadRowPolicy:
     training: bool = True  # the rows are pairs to learn from, so that --on-bad-line and the column flags exist
     hint: str = ""  # what to do about a file of one column
     spans: bool = False  # whether targets stand in their sources, and may say where
+    hints: dict[str, str] = field(default_factory=dict)  # what to do about a fault, by what it says
     latest: str = ""
     advice: str = ""  # about the latest
 
     def bad(self, where: str, fault: Fault) -> None:
         if not self.skip:
             way_out = ", or leave such rows out with --on-bad-line skip" if self.training else ""
-            raise UserError(fault.what, where, fault.todo + way_out)
+            raise UserError(fault.what, where, self.hints.get(fault.what, fault.todo) + way_out)
         self.latest, self.advice = f"{where}: {fault.what}", fault.todo
         self.report.skipped += 1
         if len(self.report.bad) < 10:

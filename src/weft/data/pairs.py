@@ -17,7 +17,7 @@ from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.blocks import Row
 from weft.data.cells import TEXT, CellChecks, Kinds
-from weft.data.columns import AUTOMATIC, PARTS, ROLES, Columns, choose_fields, unknown
+from weft.data.columns import AUTOMATIC, NO_CONTEXT, PARTS, ROLES, Columns, choose_fields, unknown
 from weft.data.conll import conll_rows
 from weft.data.files import (
     Digest,
@@ -209,6 +209,10 @@ def _rows(file: File, columns: Columns, roles: Sequence[str], policy: BadRowPoli
         for role, name in chosen.items() if kind == "parquet" else ():
             if name not in fields.leaves:
                 raise unknown(role, name, list(fields.leaves), file.name, policy)
+        context = chosen.get("context", "")
+        if policy.training and context and context not in (*fields.top, *fields.leaves):
+            has = f"choose the context with --context (there are: {', '.join(fields.leaves)})"
+            policy.hints[f"the field {context!r} is missing"] = f"{has}, {NO_CONTEXT}"
         unused = [name for name in fields.leaves if name not in chosen.values()] if columns == AUTOMATIC else []
         more = f"; not used: {', '.join(unused)}" if unused else ""
         policy.report.layout = Layout(file.name, chosen, more, chosen)

@@ -364,9 +364,9 @@ class Prepared:
             raise unwritable(folder, error) from error
 
 
-def counted(count: int, what: str) -> str:
-    """`1 pair`, `2 pairs`"""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def counted(count: int, what: str, many: str = "") -> str:
+    """`1 pair`, `2 pairs`; `many` is the plural, where it is not formed with an s"""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {many or what + 's'}"
 
 
 def _notes_of(report: ReadReport, which: str) -> list[str]:

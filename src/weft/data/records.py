@@ -45,7 +45,7 @@ def json_rows(file: File, choose: Choose, target: int | None, policy: BadRowPoli
     is_list = kind_of(file.path) == "json" and file.start().lstrip()[:1] == b"["
     records: Records = (_listed if is_list else _lined)(file, policy)
     if kind_of(file.path) == "json" and squad.is_squad(file.start()):
-        records = squad.records(_whole_text(file), file.name, policy.spans)
+        records = squad.records(_whole_text(file), file.name, policy.spans, policy.report.note)
     wanted: list[str] = []
     for line, record in records:
         if record is None:

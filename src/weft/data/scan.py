@@ -115,8 +115,8 @@ def scan(files: Files, folder: Path, progress: Progress | None) -> Scan:
             rows += len(block)
             write_block(spool, block, keys)
             surveyor.add(block, keys)
-            for extras in originals.extras.values():
-                tags[extras.tag] += 1
+            for row, extras in originals.extras.items():
+                tags[extras.tag] += not (files.columns.swap and row % 2)  # a swapped row repeats the one before it
             written.update(extras.tag for extras in block.extras.values())
             if block.extras and not files.columns.swap:
                 mirror.add(block)

@@ -43,7 +43,7 @@ class Survey:
     context: SideSurvey = field(default_factory=SideSurvey)
     kinds: dict[str, str] = field(default_factory=dict)  # by role
     columns: dict[str, dict[str, Any]] = field(default_factory=dict)  # by role, of columns that are not text
-    tags: dict[str, int] = field(default_factory=dict)  # rows by tag; of swapped pairs, by that of one way
+    tags: dict[str, int] = field(default_factory=dict)  # rows by tag; of swapped pairs, those of one way
     written: dict[str, int] = field(default_factory=dict)  # rows by tag, of swapped pairs those of both ways
     mirrored: float = 0.0  # share of the sources that are targets of other rows; only where rows have tags
     running: bool = False  # whether the rows are pieces of a running text

@@ -139,7 +139,8 @@ class _Table:
         names = cells if header or (len(cells) > 1 and self._looks_like_header(cells)) else []
         known = names_of_roles(names, columns, roles) if names else {}
         if columns.target is None and "target" not in known and len(cells) > 1:
-            raise unclear(names or [f"column {at + 1}" for at in range(len(cells))], ["target"], self.where)
+            known_as = names or [f"column {at + 1}" for at in range(len(cells))]
+            raise unclear(known_as, ["target"], self.where, self.policy)
         positions = [self._position(role, columns.of(role), known.get(role), names, {"target": 0}) for role in roles]
         self.policy.report.layout = self._layout(columns, roles, positions, names)
         return positions, bool(names)

@@ -11,7 +11,7 @@ from weft.score.confusion import Confusion
 from weft.score.metrics import table_for
 from weft.score.table import Metric
 from weft.spec import Side, Spec
-from weft.tasks import TASKS, unit_of
+from weft.tasks import TASKS, commands, continues, unit_of
 
 
 def card(
@@ -40,15 +40,13 @@ def card(
             *_series(final),
             *_seen(spec, final),
             *_continuations(spec, final),
-            *([] if spec.target.kind == "notes" else _examples(final)),
+            *([] if spec.target.kind == "notes" else _examples(spec, final)),
             *([INSPECTED, ""] if inspected else []),
             *_data(facts, unit),
             *_choices(reasons),
             "## Use",
             "",
-            f"    weft predict {facts['folder']} FILE",
-            f"    weft evaluate {facts['folder']} PAIRS",
-            f'    weft inspect {facts["folder"]} "a line"',
+            *(f"    {command}" for command in commands(spec.task, facts["folder"])),
             "",
             *_hints(spec),
             "Every setting is in `spec.yaml`; `weft config show` explains them.",
@@ -69,7 +67,8 @@ def architecture(spec: Spec) -> str:
         "direction": " from last to first" if spec.backward else "",
     }
     ways = {"none": CTC, "recurrent": TRANSDUCER, "transformer": TRANSDUCER}
-    return ABOUT.get(spec.task, ways[spec.decoder.kind]).format(**facts)
+    about = SELECTOR if spec.task == "answer" and spec.answer.unit == "sentence" else ABOUT.get(spec.task)
+    return (about or ways[spec.decoder.kind]).format(**facts)
 
 
 def _hints(spec: Spec) -> list[str]:
@@ -99,6 +98,10 @@ TRANSDUCER = (
     "the target{direction}."
 )
 CTC = "A sequence-to-sequence model: {encoder} reads the {source} of the source and emits {target} or blanks (CTC)."
+SELECTOR = (
+    "A model that selects sentences: {encoder} reads the {source} of a document{question}, every sentence gets a "
+    "score, and the best one is the output."
+)
 ABOUT = {  # by task, where it is not `transduce`
     "classify": "A classifier: {encoder} reads the {source} of the source, and the label is predicted from {pool}.",
     "classify-tokens": "A sequence labeller: {encoder} reads the {source} of the source and predicts a label for each.",
@@ -267,7 +270,7 @@ def _series(final: Mapping[str, Any]) -> list[str]:
     return ["## Predictions", "", how, "", "![predicted series and their truth](series.png)", ""]
 
 
-def _examples(final: Mapping[str, Any]) -> list[str]:
+def _examples(spec: Spec, final: Mapping[str, Any]) -> list[str]:
     near = final.get("target") == "numbers"  # which are near or far, not right or wrong
 
     def judged(output: str, target: str) -> str:
@@ -280,6 +283,8 @@ def _examples(final: Mapping[str, Any]) -> list[str]:
         for source, target, output in final.get("examples") or ()
     ]
     heading = f"| source | output | {'target' if near else ''} |"
+    if spec.task == "denoise":
+        heading = "| corrupted text | output | original |"
     return ["## Examples", "", heading, "|---|---|---|", *rows, ""] if rows else []
 
 
@@ -298,7 +303,7 @@ def _tunes(spec: Spec, final: Mapping[str, Any]) -> list[str]:
 
 def _continuations(spec: Spec, final: Mapping[str, Any]) -> list[str]:
     """Return prompts from the validation data and how the model goes on, as blocks of text."""
-    if spec.target.kind in SYMBOLS or not final.get("continuations"):
+    if spec.target.kind in SYMBOLS or not continues(spec.task) or not final.get("continuations"):
         return []
     blocks = [
         line

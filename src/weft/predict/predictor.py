@@ -24,6 +24,7 @@ from weft.data.sides.corrupted import Corrupted, HiddenSymbols
 from weft.data.sides.label import Label
 from weft.data.sides.side import HasBaseline, Side
 from weft.data.sides.sides import Sides
+from weft.data.sides.span import Span
 from weft.data.sides.table import shown
 from weft.data.text.tokens import Tokeniser
 from weft.learn import snapshot
@@ -178,6 +179,9 @@ class Predictor:
         sides, drawn = self._by_direction()[0].sides, [numbers[i] for i in firsts]
         for number, hypotheses in self._hypotheses([pairs[i] for i in firsts], drawn, plan, batch_lines, tick, engine):
             pair = pairs[firsts[number]]
+            if isinstance(sides.target, Span):  # several spans of a sentence are the same output
+                rows = [hypothesis.row for hypothesis in hypotheses]
+                hypotheses = [hypotheses[i] for i in sides.target.first_of_each(rows, pair)[: plan.nbest]]
             prediction = Prediction(shown(pair.source), tuple(self._output(pair, sides, h) for h in hypotheses), kind)
             for position in groups[number]:
                 predictions[filled[position]] = prediction

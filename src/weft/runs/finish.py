@@ -40,6 +40,7 @@ from weft.score.metrics import table_of
 from weft.score.series import SeriesExample, series_examples
 from weft.search.decode import SearchPlan
 from weft.spec import Spec
+from weft.tasks import continues
 
 LABEL_KINDS = ("label", "labels")
 SAMPLES = 3  # of a language model in its card
@@ -150,6 +151,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], 
     sample = _sample(valid, share, running)
     evaluation = predictor.evaluate(sample, plan)
     spent, limit = limits(progress, trainer.effort.most, bool(trainer.augmentation.changes))
+    shown_pairs = ready.sides.with_sources(sample)
     scored_as, references = ready.sides.scored_as, [pair.targets for pair in sample]
     confused = confusion(evaluation.outputs, references, scored_as) if scored_as in LABEL_KINDS else None
     return {
@@ -170,8 +172,8 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], 
         "models": 1 + len(predictor.others),
         "steps_of_others": [newest_progress(member).evaluated_step for member in folder.trained_members()],
         "parameters": sum(p.model.parameter_count for p in (predictor, *predictor.others)),
-        "examples": [[e.source, e.wanted, e.output] for e in examples(sample, evaluation.outputs, 6, scored_as)],
-        **({"continuations": continuations(predictor, sample, SAMPLES)} if spec.source.kind == "none" else {}),
+        "examples": [[e.source, e.wanted, e.output] for e in examples(shown_pairs, evaluation.outputs, 6, scored_as)],
+        **({"continuations": continuations(predictor, sample, SAMPLES)} if continues(spec.task) else {}),
         "seconds": round(sum(each.progress.seconds for each in trainers), 2),
         "spent": spent,
         "limit": limit,

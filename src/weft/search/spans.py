@@ -43,7 +43,7 @@ class _Line:
             else:
                 self.candidates.append((begin, end, start + first, start + last))
 
-    def best(self, count: int) -> list[Hypothesis]:
+    def best(self, count: int | None) -> list[Hypothesis]:
         """Return the best spans; of one that two windows have found, the better."""
         ranked = sorted(self.candidates + ([self.nothing] if self.nothing else []), key=lambda c: -c[0] - c[1])
         distinct: dict[tuple[int, int], tuple[float, float]] = {}
@@ -57,19 +57,23 @@ def spans(
     models: Sequence[Any], inputs: Sequence[Inputs], shapes: Shapes, plan: SearchPlan, device: torch.device,
     tick: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:  # fmt: skip
-    """Return the most probable spans of each line."""
+    """Return the most probable spans of each line: `plan.nbest` or, of sentences, one for every token that begins one.
+
+    Several of these may stand for the same sentence: whoever knows the texts takes the best of each.
+    """
     assert isinstance(shapes.target, Places)
+    every = shapes.target.sentences and plan.nbest > 1
     lines = [_Line(len(source)) for source in inputs[0].source]
     owners, starts, windows = _windows(inputs, shapes.target)
     for rows, columns in text_groups(windows, shapes, device):
         emissions = [model.label(source, context) for model, (source, context) in zip(models, columns)]
         emission: Span = emissions[0].mean(emissions[1:])
         for number, row in enumerate(rows):
-            candidates, totals = _candidates(emission, number, plan.nbest)
+            candidates, totals = _candidates(emission, number, plan.nbest, every)
             lines[owners[row]].add(candidates, starts[row], totals, int(emission.lasts[number]))
         if tick is not None:
             tick(sum(starts[row] == 0 for row in rows))
-    return [line.best(plan.nbest) for line in lines]
+    return [line.best(None if every else plan.nbest) for line in lines]
 
 
 def _windows(inputs: Sequence[Inputs], places: Places) -> tuple[list[int], list[int], list[Inputs]]:
@@ -96,12 +100,15 @@ def _cut(inputs: Inputs, owners: Sequence[int], starts: Sequence[int], size: int
     return sources, None if inputs.context is None else [inputs.context[row] for row in owners]
 
 
-def _candidates(emission: Span, row: int, count: int) -> tuple[list[Candidate], tuple[float, float]]:
-    """Return the best spans of one row, «no span» among them where it may be, and the log-sums of all scores."""
+def _candidates(emission: Span, row: int, count: int, every: bool) -> tuple[list[Candidate], tuple[float, float]]:
+    """Return the best spans of one row, «no span» among them where it may be, and the log-sums of all scores.
+
+    They are the best `count` of all, or (`every`) the best of each token that one may begin with.
+    """
     only = slice(row, row + 1)
     answer = Span(emission.begins[only], emission.ends[only], emission.lasts[only], emission.longest, none=False)
     begins, ends = answer.begins[0].float(), answer.ends[0].float()
-    scores, spans = answer.ranked(count)
+    scores, spans = answer.best_of_begins() if every else answer.ranked(count)
     candidates = [
         _candidate(begins, ends, *span) for s, span in zip(scores[0].tolist(), spans[0].tolist()) if s > -math.inf
     ]

@@ -37,6 +37,10 @@ def span_cells(source: str, cells: Sequence[str]) -> list[str]:
 
 def _texts(source: str, cell: str) -> Iterator[str]:
     for begin, end in _offsets(cell):
+        if end <= begin:
+            same = "ends where it begins" if end == begin else "ends before it begins"
+            what = f"the target is [{begin}, {end}], which {same}"
+            raise Fault(what, "give [start, end]: characters are counted from 0, and end is one after the last")
         if not 0 <= begin < end <= len(source):
             what = f"the target is [{begin}, {end}], but the source has {len(source):,} characters"
             raise Fault(what, "give [start, end]: characters are counted from 0, and end is one after the last")
@@ -108,7 +112,7 @@ class Span:
 
     @property
     def shape(self) -> Places:
-        return Places(self.longest, self.none, self.window, self.stride)
+        return Places(self.longest, self.none, self.window, self.stride, self.unit == "sentence")
 
     def rows(self, pairs: Sequence[Pair], role: str) -> Rows:
         """Return the first and last token of every right span, one after the other; nothing where there is none."""
@@ -128,10 +132,21 @@ class Span:
         if first >= len(tokens):
             return ""
         begin, end = tokens[first][0], tokens[min(last, len(tokens) - 1)][1]
-        if self.unit == "sentence":  # the one that the span begins in
-            after = (span for span in sentences(pair.source) if span[1] > tokens[first][1] - 1)
-            begin, end = next(after, (begin, end))
+        if self.unit == "sentence":
+            begin, end = _sentence_of(tokens[first], sentences(pair.source)) or (begin, end)
         return pair.source[begin:end].strip()
+
+    def first_of_each(self, rows: Sequence[Row], pair: Pair) -> list[int]:
+        """Return which of some spans are the first of those that are written in the same way."""
+        if self.unit != "sentence":
+            return list(range(len(rows)))
+        tokens, spans = self._tokens(pair.source), sentences(pair.source)
+        firsts: dict[str, int] = {}
+        for number, row in enumerate(rows):
+            place = int(row[0])
+            span = _sentence_of(tokens[place], spans) if place < len(tokens) else (0, 0)
+            firsts.setdefault(pair.source[slice(*span)] if span else self.text(row, pair), number)
+        return list(firsts.values())
 
     def _tokens(self, source: str) -> list[tuple[int, int]]:
         assert self._tokeniser is not None, "the sides of a run are put together before they are used"
@@ -140,6 +155,12 @@ class Span:
     def to_json(self) -> str:
         content = {"format": FORMAT, "kind": self.kind, "longest": self.longest, "none": self.none}
         return json.dumps({**content, "window": self.window, "stride": self.stride, "unit": self.unit}, indent=1) + "\n"
+
+
+def _sentence_of(token: tuple[int, int], spans: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """Return the sentence that a token stands in, or the next one."""
+    number = bisect_right(spans, token[1] - 1, key=lambda span: span[1])
+    return spans[number] if number < len(spans) else None
 
 
 def _in_tokens(tokens: Sequence[tuple[int, int]], begin: int, end: int) -> tuple[int, int] | None:

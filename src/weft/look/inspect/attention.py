@@ -108,6 +108,10 @@ def _names(line: Line, key: str) -> tuple[list[str], list[str]]:
     return line.target_tokens, line.attended_tokens
 
 
+SHOWN = "this view shows the attention of decoders, of Transformer encoders and of pools"
+BESIDE = {"flow": ("source", "context"), "hops": ("context", "sentences")}  # by context.use: what attends to what
+
+
 def why_not(subject: Subject) -> str:
     """Return why a model has no attention to show."""
     model = subject.predictor.model
@@ -121,7 +125,10 @@ def why_not(subject: Subject) -> str:
     if subject.is_language_model:
         return "this model has no attention: it keeps what it has read in its state"
     if not isinstance(model, Writer):
-        return "this model has no attention: its output is predicted from a summary of the encoder's states"
+        if subject.spec.data.context is not None and subject.spec.context.use in BESIDE:
+            return f"{SHOWN}, not that between {' and '.join(BESIDE[subject.spec.context.use])}"
+        summary = "a summary of " if isinstance(model, Classifier) else ""
+        return f"this model has no attention: its output is predicted from {summary}the encoder's states"
     return "this model has no attention: its decoder sees only the state that the encoder hands over"
 
 
