@@ -93,6 +93,11 @@ SYMBOLS = {
 }  # by kind, of columns that are not text
 SUBWORDS = {"bpe": "subwords (BPE)", "unigram": "subwords (unigram)", "parts": "parts of characters"}
 DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
+PLACES = {  # by what is drawn of positions: the end of a sentence, and the end of the picture's description
+    "attended": (", with the positions that it attended to", ", with attention"),
+    "emitted": (", each symbol below the position where it was emitted", ", with positions"),
+    "": ("", ""),
+}
 MOST_CONFUSED = 5  # kinds of mistakes that are listed
 TRANSDUCER = (
     "A sequence-to-sequence model: {encoder} reads the {source} of the source, and {decoder} writes the {target} of "
@@ -251,12 +256,24 @@ def _confusions(final: Mapping[str, Any]) -> list[str]:
 
 
 def _seen(spec: Spec, final: Mapping[str, Any]) -> list[str]:
-    """Return the picture of what was read and written, and where the model looked."""
+    """Return the picture of what was read and written and, where the model has it, of where in the source."""
     if spec.source.kind not in DRAWN_SOURCES or not final.get("examples"):
         return []
     names = DRAWN_SOURCES[spec.source.kind]
-    how = f"Six {names} of the validation data, what the model wrote, and where it looked:"
-    return ["## What it saw", "", how, "", f"![{names}, outputs and attention](seen.png)", ""]
+    written = "the label that the model predicted" if spec.task == "classify" else "what the model wrote"
+    how = f"Some {names} of the validation data, and {written}"
+    where, drawn = PLACES[_places(spec)]
+    return ["## What it saw", "", f"{how}{where}:", "", f"![{names} and outputs{drawn}](seen.png)", ""]
+
+
+def _places(spec: Spec) -> str:
+    """Return what is drawn of the positions in a source: those that were attended to or emitted at, or nothing."""
+    if spec.head.kind == "ctc":
+        return "emitted"
+    if spec.decoder.kind == "none":
+        return "attended" if spec.pool.kind == "query" else ""
+    without = spec.decoder.kind == "recurrent" and spec.decoder.attention.score == "none"
+    return "" if without else "attended"
 
 
 def _series(final: Mapping[str, Any]) -> list[str]:
