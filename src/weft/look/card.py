@@ -32,7 +32,7 @@ def card(
             "",
             f"{architecture(spec)} {_ensemble(spec, final)} {facts['parameters']:,} parameters and was {training}.",
             "",
-            *_scores(final, unit),
+            *_scores(final, unit, spec.target.kind),
             "![training curves](curves.png)",
             "",
             *_confusions(final),
@@ -93,6 +93,7 @@ SYMBOLS = {
 }  # by kind, of columns that are not text
 SUBWORDS = {"bpe": "subwords (BPE)", "unigram": "subwords (unigram)", "parts": "parts of characters"}
 DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
+STEPS_OF_NOTES = ": of all notes, those that sound and those that do not"  # what the probability of a step is
 PLACES = {  # by what is drawn of positions: the end of a sentence, and the end of the picture's description
     "attended": (", with the positions that it attended to", ", with attention"),
     "emitted": (", each symbol below the position where it was emitted", ", with positions"),
@@ -178,12 +179,13 @@ def _augmented(facts: Mapping[str, Any]) -> str:
     return f" and {count:,} synthetic pairs" if count else ""
 
 
-def _scores(final: Mapping[str, Any], unit: str) -> list[str]:
+def _scores(final: Mapping[str, Any], unit: str, kind: str) -> list[str]:
     if not final:
         return []
     baseline = final.get("baseline") or {}
+    more = STEPS_OF_NOTES if (final.get("target"), kind) == ("continued", "notes") else ""
     rows = [
-        f"| {metric.name} | {metric.show(value)} | {_beside(metric, baseline)}{metric.explain} |"
+        f"| {metric.name} | {metric.show(value)} | {_beside(metric, baseline)}{metric.explain}{more} |"
         for metric, value in table_for(final).present(final)
     ]
     return [
