@@ -390,7 +390,7 @@ def test_training_ends_with_a_summary_on_stdout_and_the_rest_on_stderr(weft: Wef
     assert "next:  weft predict run FILE" in done.out
     assert f"note: bad training rows left out: 1; the first is {pairs}:202: this row has 1 column" in done.err
     assert f"note: {pairs}: source is column 1, word (" in done.err
-    assert f"{pairs}:1: read as a header (word, pronunciation), not as data" in done.err
+    assert f"{pairs}:1: the first line (word, pronunciation) is taken as the header; if it is data" in done.err
     assert "note: 3 of 4 validation pairs are also training pairs: scores will be optimistic" in done.err
     assert "note: chose source.tokens = characters: " in done.err
     assert "validation at step" in done.err
@@ -402,7 +402,7 @@ def test_training_ends_with_a_summary_on_stdout_and_the_rest_on_stderr(weft: Wef
 
 def test_a_header_that_says_source_and_target_is_taken_as_one(weft: Weft) -> None:
     done = weft("data", put("a.tsv", f"source\ttarget\n{GOOD}"))
-    assert "note: a.tsv:1: read as a header (source, target), not as data" in done.err
+    assert "note: a.tsv:1: the first line (source, target) is taken as the header; if it is data, add" in done.err
     assert done.lines[0] == "5 good rows, 0 bad rows, 0 blank lines"
 
 
@@ -707,6 +707,17 @@ def test_a_tab_inside_a_source_does_not_add_a_column_to_tsv(weft: Weft, tiny_run
     _, line = predicted(weft, tiny_run, "--format", "tsv", lines=["abcd", "ab\tcd"])
     assert line.split("\t")[0] == "ab\\tcd"
     assert line.count("\t") == 2
+
+
+def test_a_header_is_noted_before_the_outputs_are_written(
+    weft: Weft, tiny_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    monkeypatch.setattr("weft.cli.common.complain", lambda text, label="error": events.append(f"{label}: {text}"))
+    monkeypatch.setattr("weft.cli.common.write_line", events.append)
+    assert weft("predict", tiny_run.path, put("a.tsv", f"source\ttarget\n{GOOD}")).code == 0
+    assert events[0].startswith("note: a.tsv:1: the first line (source, target) is taken as the header")
+    assert len(events) == 6
 
 
 def test_nothing_to_predict_is_told(weft: Weft, tiny_run: Run) -> None:
