@@ -82,6 +82,7 @@ def evaluate(
     from weft.core.errors import UserError
     from weft.data.pairs import Columns, ReadReport, read_pairs
     from weft.score.table import NOT_APPLICABLE
+    from weft.tasks import unit_of
 
     search = search_changes(beam, greedy, False, {})
     if lines is not None:
@@ -129,8 +130,9 @@ def evaluate(
     if as_json:
         _print_json(result)
     else:
-        _show(str(run), result, str(against) if against is not None else "")
-        _show_by(result.get("by", {}), by, kind, evaluation.not_applicable)
+        unit = unit_of(loaded.spec.task)
+        _show(str(run), result, str(against) if against is not None else "", unit)
+        _show_by(result.get("by", {}), by, kind, evaluation.not_applicable, unit)
 
 
 def _print_json(result: dict[str, Any]) -> None:
@@ -182,14 +184,15 @@ def _against(first: list[Any], second: list[Any], rows: list[Any], scored_as: st
     return {m.name: asdict(paired_bootstrap(first, second, references, m)) for m in table_of(scored_as).compared}
 
 
-def _show(name: str, result: dict[str, Any], other: str) -> None:
+def _show(name: str, result: dict[str, Any], other: str, unit: str) -> None:
     from weft.cli.summary import beside_baseline, show_scores
+    from weft.data.prepare import counted
     from weft.score.metrics import applicable_signatures, table_for
     from weft.score.table import NOT_APPLICABLE
 
     if not other:
         rows = [[metric.name, metric.show(value)] for metric, value in table_for(result).present(result)]
-        show_scores(f"{name}: {result['n']:,} pairs", beside_baseline(rows, result), result)
+        show_scores(f"{name}: {counted(result['n'], unit)}", beside_baseline(rows, result), result)
     else:
         rows = []
         applicable = {m: c for m, c in result["against"].items() if m not in result.get(NOT_APPLICABLE, ())}
@@ -198,12 +201,12 @@ def _show(name: str, result: dict[str, Any], other: str) -> None:
             values = [f"{c['first']:.2f}", f"{c['second']:.2f}", f"{c['difference']:+.2f}"]
             rows.append([metric, *values, f"{c['low']:+.2f} … {c['high']:+.2f}", f"{c['p']:.3f}", sure])
         columns = ["metric", name, other, "difference", "95 % interval", "p", "significant"]
-        common.show(f"{result['n']:,} pairs, paired bootstrap", common.table(columns, rows))
+        common.show(f"{counted(result['n'], unit)}, paired bootstrap", common.table(columns, rows))
     for metric, signature in applicable_signatures(result).items():
         common.show(f"{metric}: {signature}")
 
 
-def _show_by(scores: dict[str, Any], column: str | None, scored_as: str, without: Sequence[str]) -> None:
+def _show_by(scores: dict[str, Any], column: str | None, scored_as: str, without: Sequence[str], unit: str) -> None:
     """Print a row of scores for each value of a column."""
     from weft.score.metrics import table_of
 
@@ -211,4 +214,4 @@ def _show_by(scores: dict[str, Any], column: str | None, scored_as: str, without
         table = table_of(scored_as)
         metrics = [metric for metric, _ in table.present(next(iter(scores.values()))) if metric.name not in without]
         rows = [[value, f"{each['n']:,}", *(m.show(each[m.name]) for m in metrics)] for value, each in scores.items()]
-        common.show(common.table([str(column), "pairs", *(metric.name for metric in metrics)], rows))
+        common.show(common.table([str(column), f"{unit}s", *(metric.name for metric in metrics)], rows))
