@@ -468,6 +468,9 @@ def test_words_are_told_apart_by_what_sounds_in_each_part(table: Path) -> None:
     )
     shown_values = {key: value for key, value, _ in choose(prepared.survey, words).reasons}
     assert shown_values == {key: str(settings[key.split(".")[0]][key.split(".")[1]]) for key in shown_values}
+    reasons = {key: why for key, _, why in choose(prepared.survey, words).reasons}
+    assert reasons["audio.trim"] == "in case recordings begin or end with silence"  # which nobody has looked for
+    assert reasons["audio.range"].startswith("in case ")
     by_encoder = choose(prepared.survey, {**words, "encoder": {"kind": "recurrent"}}).layer
     assert by_encoder["pool"]["kind"] == "mean"
     long = replace(

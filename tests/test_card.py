@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft.look.card import architecture
+from weft.look.card import _seen, architecture
 from weft.settings import compose
 from weft.tasks import TASKS
 
@@ -38,3 +38,20 @@ def test_the_sentence_of_a_task_says_what_the_model_does(name: str) -> None:
     assert part in sentence
     assert ("CTC" in sentence) == (name == "a ctc")
     assert ("begins and ends" in sentence) == (name == "answer")
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        ({"task": "classify"}, "and the label that the model predicted:"),
+        ({"task": "classify", "pool": {"kind": "query"}}, "predicted, with the positions that it attended to:"),
+        ({"head": {"kind": "ctc"}, "image": {"layout": "columns"}}, "below the position where it was emitted:"),
+        ({}, "what the model wrote, with the positions that it attended to:"),
+        ({"decoder": {"attention": {"score": "none"}}}, "and what the model wrote:"),
+    ],
+)
+def test_the_card_promises_attention_only_where_it_is_drawn(settings: dict[str, Any], shown: str) -> None:
+    spec = compose(("flag", {"source": {"kind": "image"}, **settings})).spec
+    lines = _seen(spec, {"examples": [["a.png", "x", "x"]]})
+    assert shown in lines[2]
+    assert ("attention" in lines[4]) == ("attended" in lines[2])

@@ -215,7 +215,9 @@ def test_a_header_that_nobody_declared_is_not_data(text: str) -> None:
     first, *rows = csv.reader(text.splitlines())
     pairs, report = read(put("p.csv", text))
     assert [pair.source for pair in pairs] == [row[0] for row in rows]
-    assert report.notes[0].startswith(f"p.csv:1: read as a header ({', '.join(first)}), not as data")
+    assert report.notes[0].startswith(
+        f"p.csv:1: the first line ({', '.join(first)}) is taken as the header; if it is data"
+    )
     assert first[0] in next(iter(report.columns.values()))
 
 
@@ -224,7 +226,7 @@ def test_what_may_be_a_header_is_data_with_a_note() -> None:
     pairs, report = read(put("p.tsv", "old_item\that\n" + rows))
     assert pairs[0] == Pair("old_item", "hat")
     assert report.notes == [
-        "p.tsv:1: read as data, but it looks like a header (old_item, hat); "
+        "p.tsv:1: the first line (old_item, hat) is taken as data, but looks like a header; "
         "if it is one, choose columns by name: --source old_item --target hat"
     ]
 

@@ -11,6 +11,7 @@ import pytest
 
 from weft.core.errors import UserError
 from weft.core.pair import Pair
+from weft.data.cells import Kinds
 from weft.data.files import fingerprint, new_digest
 from weft.data.inputs import read_inputs
 from weft.data.pairs import Columns, ReadReport, read_pairs, read_rows
@@ -117,6 +118,25 @@ def test_inputs_with_zero_bytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UserError, match="zero byte") as caught:
         list(read_inputs("-", Columns()))
     assert caught.value.where == "<stdin>:2"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "what"),
+    [
+        ("image", "x.wav", "the file is not text but a recording; this run reads pictures"),
+        ("audio", "x.png", "the file is not text but a picture; this run reads recordings"),
+        ("audio", "x", "the file has a zero byte here: it is not text in UTF-8; this run reads recordings"),
+        ("text", "x.wav", "the file is not text but a recording; this run reads text"),
+        ("notes", "x.png", "the file is not text but a picture; this run reads lists of notes"),
+    ],
+)
+def test_an_input_of_another_kind_is_told_with_what_the_run_reads(kind: str, name: str, what: str) -> None:
+    with pytest.raises(UserError) as caught:
+        list(read_inputs(put(name, b"RIFF\0\0"), Columns(), kinds=Kinds(kind, "label")))
+    assert caught.value.what == what
+    wanted = {"image": ".png", "audio": ".wav"}.get(kind, "text file in UTF-8")
+    assert wanted in caught.value.todo
+    assert "iconv" not in caught.value.todo
 
 
 @pytest.mark.parametrize("name", ["p.tsv", "p.tsv.gz", "p.csv", "p.jsonl", "p.json"])

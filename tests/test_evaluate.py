@@ -127,3 +127,14 @@ def test_the_log_probability_of_a_target_by_ctc_is_the_sum_over_its_alignments()
         frames = torch.log_softmax(logits[row, :length], -1).double().numpy()
         assert float(logs[row]) == pytest.approx(scored(frames, tuple(target)).log_prob, abs=1e-4)
     assert logs[2] == -torch.inf
+
+
+def test_scores_that_can_only_be_0_are_in_json_but_not_in_tables(weft: Weft, tiny_run: Run, tmp_path: Path) -> None:
+    path = table(tmp_path / "a.tsv", ROWS[:3])
+    done = weft("evaluate", tiny_run.path, path)
+    assert ("bleu" in done.out, "rouge2" in done.out, "chrf" in done.out) == (False, False, True)
+    found = json.loads(weft("evaluate", tiny_run.path, path, "--json").out)
+    assert (found["bleu"], found["not_applicable"]) == (0, ["bleu", "rouge2"])
+    card = (tiny_run.path / "README.md").read_text(encoding="utf-8")
+    assert ("| bleu |" in card, "| rouge2 |" in card, "| chrf |" in card) == (False, False, True)
+    assert "bleu: `" not in card

@@ -164,6 +164,8 @@ def test_a_run_is_scored_by_the_probability_of_each_line(run: Run, text: Path, w
     result = json.loads(weft("evaluate", run.path, text, "--json", "--lines", file).out)
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert result["n"] == len(rows) == 150
+    assert (str(rows[0]["symbols"]), str(rows[0]["characters"])) == (str(len(lines()[0]) + 1),) * 2  # no 16.0
+    assert "150 pieces" in weft("evaluate", run.path, text).out
     assert result["symbols"] == result["characters"] == sum(len(line) + 1 for line in lines())
     nats = -sum(row["log_prob"] for row in rows)
     assert result["loss"] == pytest.approx(nats / result["symbols"], abs=1e-4)
@@ -221,7 +223,7 @@ def test_a_prompt_of_unknown_characters_is_read_as_unknown(run: Run, weft: Weft,
     file.write_text("ÆØ\n", encoding="utf-8")
     done = weft("predict", run.path, file, "--greedy")
     assert (done.code, len(done.lines)) == (0, 1)
-    assert "never occur in the training" in done.err
+    assert "of the input never occur in the training data, so" in done.err
 
 
 def test_prompts_may_be_a_column_of_a_table(run: Run, weft: Weft, tmp_path: Path) -> None:
@@ -263,6 +265,7 @@ def test_the_column_may_be_named_or_the_only_one(tmp_path: Path, weft: Weft) -> 
         done = weft("data", tmp_path / name, "--task", "language-model", *flags)
         assert done.code == 0, done.err
         assert "60 " in done.out
+        assert ("60 pieces" in done.out, "pair" in done.out, "→" in done.out) == (True, False, False)
     done = weft("data", tmp_path / "other.csv", "--task", "language-model")
     refused(done, "which column is the target", "--target word")
 

@@ -242,6 +242,22 @@ def test_signatures_without_references_do_not_guess_their_number() -> None:
     assert all("nrefs" not in signature for signature in TABLE.signatures().values())
 
 
+@pytest.mark.parametrize(
+    ("references", "without"),
+    [
+        ([["four"], ["7 8 9"]], ["bleu"]),
+        ([["four"], ["7"]], ["bleu", "rouge2"]),
+        ([["one two, three"]], []),  # the comma is a token of BLEU
+        ([["ab"], ["x", "one of these four"]], []),
+        ([["три слова тут есть"]], ["rouge1", "rouge2", "rougeL"]),
+    ],
+)
+def test_metrics_that_can_only_be_0_are_not_shown(references: list[list[str]], without: list[str]) -> None:
+    assert TABLE.not_applicable(references) == without
+    scores = {**TABLE.score([targets[-1] for targets in references], references), "not_applicable": without}
+    assert [metric.name for metric, value in TABLE.present(scores) if value == 0 and metric.better == "higher"] == []
+
+
 def test_importing_metrics_does_not_load_torch_or_sacrebleu() -> None:
     code = "import sys, weft.score.metrics; sys.stdout.write(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -30,8 +30,10 @@ from weft.data.pairs import ReadReport, read_pairs
 from weft.data.pictures.augment import PictureAugmentation
 from weft.data.pictures.files import decoded, facts_of
 from weft.data.sides.image import Image, ImageKind
+from weft.look.inspect import attention
 from weft.look.inspect.sources import pooled, source_picture
 from weft.look.inspect.subject import Subject
+from weft.look.inspect.views import DoesNotApply, check_attributed
 from weft.look.seen import beside_each_other, draw_seen
 from weft.nn.dropout import Dropout
 from weft.nn.positions import NoPositions
@@ -366,7 +368,8 @@ def test_a_run_learns_to_write_what_stands_in_a_picture(run: Run, table: Path) -
 
 def test_the_card_shows_pictures_with_outputs_and_where_they_stand(run: Run, table: Path) -> None:
     card = (run.path / "README.md").read_text()
-    assert "![pictures, outputs and attention](seen.png)" in card
+    assert "![pictures and outputs, with positions](seen.png)" in card
+    assert "what the model wrote, each symbol below the position where it was emitted:" in card
     assert "a residual CNN over columns with a bidirectional LSTM" in card
     assert (run.path / "seen.png").exists()
     picture = Pair(str(table.parent / "strips" / "05.png"), "x")
@@ -385,6 +388,15 @@ def test_an_alignment_by_ctc_is_the_best_of_all_paths() -> None:
     assert aligned(frames, ids) == begins
     assert aligned(frames[:3], ids) == []
     assert aligned(frames, []) == []
+
+
+def test_views_that_are_left_out_speak_of_positions_and_of_ctc(run: Run) -> None:
+    subject = Subject(run.predictor)
+    assert attention.why_not(subject).endswith("each position of its encoder emits a symbol or a blank (CTC)")
+    with pytest.raises(DoesNotApply, match="the input has 61 positions"):
+        check_attributed(subject, 61, 2)
+    with pytest.raises(DoesNotApply, match="the output has 61 symbols"):
+        check_attributed(subject, 60, 61)
 
 
 def test_attention_over_a_grid_is_a_grid(table: Path, tmp_path: Path, rendered: None) -> None:

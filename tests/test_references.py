@@ -71,7 +71,7 @@ def test_tags_and_features_stand_beside_references(tmp_path: Path) -> None:
     [
         ([], "the field 'tgt' is an empty list"),
         (["x", 1], "the field 'tgt' is a list, but not of texts"),
-        ([["x"]], "the field 'tgt' is a list, but not of texts"),
+        ([["C4"], []], "the field 'tgt' is a list of lists, but not of numbers or notes"),
         (["x", " "], "the target is empty"),
         (["x", "x" * 99], "the target has 99 characters, but the limit is 50"),
     ],

@@ -204,6 +204,15 @@ def trained(book: Path, name: str, steps: int = 30, **more: Any) -> Run:
     return train(book, task="language-model", out=out, steps=steps, settings=settings, reporter=Quiet(), seed=1)
 
 
+def test_data_shows_a_book_in_pieces_with_escaped_line_breaks(book: Path, weft: Weft) -> None:
+    done = weft("data", book, "--task", "language-model")
+    assert done.code == 0, done.err
+    assert ("Columns:" in done.out, "pair" in done.out, "→" in done.out) == (False, False, False)
+    begin = done.lines.index("as the model reads them, with spaces between tokens:")
+    assert all(line.startswith("  ") for line in done.lines[begin + 1 :])
+    assert any("\\n" in line for line in done.lines[begin + 1 :])
+
+
 def test_a_book_is_learned_scored_and_continued(book: Path, weft: Weft, tmp_path: Path) -> None:
     run = trained(book, "run")
     scores = run.evaluate(book)

@@ -48,7 +48,10 @@ def test_a_waveform_is_learned_scored_and_continued(table: Path, weft: Weft, tmp
     run = tmp_path / "run"
     done = weft("train", table, "--task", "language-model", "--steps", "2", "--out", run, *SMALL)
     assert done.code == 0, done.err
-    assert "over numbers: an LSTM" in (run / "README.md").read_text()
+    card = (run / "README.md").read_text()
+    assert "over numbers: an LSTM" in card
+    assert "| target.kind | numbers | the column holds numbers, in lists or in files that it names |" in card
+    assert "| −log p of a step, given the correct steps before it |" in card
     assert "nll" in json.loads(weft("evaluate", run, table, "--json").out)
     outputs = weft("predict", run, table, "--length", "3").lines
     assert [np.shape(json.loads(line)) for line in outputs] == [(3, FRAME)] * 12

@@ -274,10 +274,9 @@ class Run:
         evaluation = self.predictor.evaluate(listed, self.predictor.plan(self.search(search)), tick)
         if self.spec.task == "retrieve":
             evaluation = self._ranked(listed, evaluation)
-        return replace(
-            evaluation,
-            signatures=table_of(self.predictor.sides.scored_as).signatures([pair.targets for pair in listed]),
-        )
+        table, references = table_of(self.predictor.sides.scored_as), [pair.targets for pair in listed]
+        without = tuple(table.not_applicable(references))
+        return replace(evaluation, signatures=table.signatures(references), not_applicable=without)
 
     def inspect(
         self,

@@ -183,7 +183,7 @@ def _choose_notes(choices: Choices, survey: Survey, given: Mapping[str, Any]) ->
 
 def _choose_numbers(choices: Choices, survey: Survey, given: Mapping[str, Any]) -> tuple[BatchShape, float]:
     column = survey.columns["target"]
-    choices.set("target.kind", "numbers", "the column holds lists of numbers")
+    choices.set("target.kind", "numbers", "the column holds numbers, in lists or in files that it names")
     choices.set("objective.kind", "mixture", "what comes next has a probability")
     choices.set("train.select", "nll")
     return _series_shape(column, Vectors(column["width"])), column["longest"]

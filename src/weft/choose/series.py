@@ -15,9 +15,9 @@ from weft.data.survey import Survey
 def choose_series(choices: Choices, survey: Survey, given: Mapping[str, Any], time: TimeBudget | None = None) -> None:
     """Choose how series are encoded, by which model they are predicted, and how it is trained."""
     target = survey.columns["target"]
-    choices.set("target.kind", "numbers", "the target column holds lists of numbers")
+    choices.set("target.kind", "numbers", "the target column holds numbers, in lists or in files that it names")
     if survey.kind("source") == "numbers":
-        choices.set("source.kind", "numbers", "the source column holds lists of numbers")
+        choices.set("source.kind", "numbers", "the source column holds numbers, in lists or in files that it names")
     _choose_encoding(choices, survey, given)
     choose_context(choices, survey)
     _choose_learning(choices, survey, given)

@@ -68,8 +68,8 @@ def _choose_model(choices: Choices, survey: Survey, given: Mapping[str, Any]) ->
 def _choose_levels(choices: Choices) -> None:
     """Choose what is kept of a recording whose label is wanted: the sound of its bands, but no silence around it."""
     choices.set("audio.normalise", "level", "a short recording is recognised by which bands are strong")
-    choices.set("audio.trim", NUMBERS.label_trim, "some recordings begin or end with silence")
-    choices.set("audio.range", NUMBERS.label_range, "silence has noise in some recordings, and none in others")
+    choices.set("audio.trim", NUMBERS.label_trim, "in case recordings begin or end with silence")
+    choices.set("audio.range", NUMBERS.label_range, "in case the silence of only some recordings has noise")
 
 
 def _are_words(survey: Survey) -> bool:
@@ -86,7 +86,7 @@ def _choose_words(choices: Choices, survey: Survey, given: Mapping[str, Any], ti
     """Choose a model that knows what sounds when in a word, and nothing else: it suits speakers it never heard."""
     for key in ("encoder.layers", "encoder.width"):
         choices.drop(key)
-    choices.replace("encoder.kind", "none", "with few recordings, an encoder would overfit to their speakers")
+    choices.replace("encoder.kind", "none", "with few recordings, an encoder could overfit, for example to speakers")
     choices.replace(
         "pool.kind", "parts", "recordings are short, and equal parts of them fit words that are spoken fast or slowly"
     )

@@ -80,7 +80,8 @@ def _counted(count: int, what: str) -> str:
 
 
 def _columns(prepared: Any) -> None:
-    common.show("Columns:", *(f"  {sentence}" for sentence in prepared.columns))
+    if prepared.columns:  # running text has none
+        common.show("Columns:", *(f"  {sentence}" for sentence in prepared.columns))
 
 
 def _survey(prepared: Any) -> None:
@@ -90,7 +91,7 @@ def _survey(prepared: Any) -> None:
     sides = [_described(survey, role) for role in roles]
     names = dict.fromkeys(name for side in sides for name in side)
     lengths = " (lengths in characters)" if "text" in survey.kinds.values() else ""
-    common.show(f"{_counted(survey.pairs, 'pair')}{lengths}")
+    common.show(f"{_counted(survey.pairs, survey.unit)}{lengths}")
     heads = [role if survey.kinds[role] == "text" else f"{role}: {survey.kinds[role]}" for role in roles]
     common.show(common.table(["", *heads], [[name, *(side.get(name, "") for side in sides)] for name in names]))
     for doubt in prepared.doubts:
@@ -126,14 +127,14 @@ def _sentences(survey: Any) -> list[str]:
 
 def _validation(prepared: Any) -> None:
     """Say what validation is on."""
-    files, scan = prepared.files, prepared.scan
+    files, scan, unit = prepared.files, prepared.scan, prepared.survey.unit
     for path, pairs, repeats in zip(files.valid, scan.valid, scan.repeated):
         common.show(
-            f"{path}: {_counted(len(pairs), 'validation pair')}, {repeats:,} of them also in the training data."
+            f"{path}: {_counted(len(pairs), f'validation {unit}')}, {repeats:,} of them also in the training data."
         )
     if not files.valid and prepared.held_out:
         common.show(
-            f"{_counted(prepared.held_out, 'pair')} would be held out for validation (or give a file with --valid)."
+            f"{_counted(prepared.held_out, unit)} would be held out for validation (or give a file with --valid)."
         )
     for note in prepared.notes:
         if note not in scan.report.notes and note not in prepared.doubts:
@@ -176,6 +177,7 @@ def _examples(prepared: Any, spec: Any) -> None:
     texts = {role: side for role, side in sides.by_role.items() if isinstance(side, Tokeniser)}
     common.show("; ".join(f"{len(t):,} {role} tokens ({t.kind})" for role, t in texts.items()))
     pairs = list(islice(prepared.training(), 5))
+    common.show("as the model reads them, with spaces between tokens:" if texts else "as the model reads them:")
     rows = sides.encode(pairs)
     for number, pair in enumerate(pairs):
         encoded = {"source": rows.source[number], "target": rows.target[number]}
@@ -184,10 +186,10 @@ def _examples(prepared: Any, spec: Any) -> None:
             for role, cell in (("source", [shown(pair.source)]), ("target", pair.targets[:1]))
         )
         ids = [f"    {_first(map(str, encoded['target']))}"] if "target" in texts else []
-        common.show(f"  {source}  →  {target}", *ids)
+        common.show(f"  {target}" if prepared.survey.alone else f"  {source}  →  {target}", *ids)
 
 
 def _first(tokens: Iterable[str], most: int = 120) -> str:
     """Return the first tokens, as many as a person reads."""
-    text = " ".join(islice(tokens, most))
+    text = " ".join(common.one_line(token, "\t") for token in islice(tokens, most))
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,6 +81,8 @@ def evaluate(
     from weft.core import memory
     from weft.core.errors import UserError
     from weft.data.pairs import Columns, ReadReport, read_pairs
+    from weft.score.table import NOT_APPLICABLE
+    from weft.tasks import unit_of
 
     search = search_changes(beam, greedy, False, {})
     if lines is not None:
@@ -115,6 +117,7 @@ def evaluate(
         second = None if other is None else other.evaluate(rows, search=search)
     result: dict[str, Any] = {**evaluation.metrics, "n": evaluation.n, "signatures": evaluation.signatures}
     result |= {} if kind == "text" else {"target": kind}
+    result |= {NOT_APPLICABLE: list(evaluation.not_applicable)} if evaluation.not_applicable else {}
     result |= {} if evaluation.baseline is None else {"baseline": evaluation.baseline.to_dict()}
     if report.skipped:
         result["skipped"] = report.skipped
@@ -127,8 +130,9 @@ def evaluate(
     if as_json:
         _print_json(result)
     else:
-        _show(str(run), result, str(against) if against is not None else "")
-        _show_by(result.get("by", {}), by, kind)
+        unit = unit_of(loaded.spec.task)
+        _show(str(run), result, str(against) if against is not None else "", unit)
+        _show_by(result.get("by", {}), by, kind, evaluation.not_applicable, unit)
 
 
 def _print_json(result: dict[str, Any]) -> None:
@@ -181,32 +185,34 @@ def _against(first: list[Any], second: list[Any], rows: list[Any], scored_as: st
     return {m.name: asdict(paired_bootstrap(first, second, references, m)) for m in table_of(scored_as).compared}
 
 
-def _show(name: str, result: dict[str, Any], other: str) -> None:
+def _show(name: str, result: dict[str, Any], other: str, unit: str) -> None:
     from weft.cli.summary import beside_baseline, show_scores
     from weft.data.prepare import counted
-    from weft.score.metrics import table_for
+    from weft.score.metrics import applicable_signatures, table_for
+    from weft.score.table import NOT_APPLICABLE
 
     if not other:
         rows = [[metric.name, metric.show(value)] for metric, value in table_for(result).present(result)]
-        show_scores(f"{name}: {counted(result['n'], 'pair')}", beside_baseline(rows, result), result)
+        show_scores(f"{name}: {counted(result['n'], unit)}", beside_baseline(rows, result), result)
     else:
         rows = []
-        for metric, c in result["against"].items():
+        applicable = {m: c for m, c in result["against"].items() if m not in result.get(NOT_APPLICABLE, ())}
+        for metric, c in applicable.items():
             sure = "yes" if c["p"] < 0.05 else "no"
             values = [f"{c['first']:.2f}", f"{c['second']:.2f}", f"{c['difference']:+.2f}"]
             rows.append([metric, *values, f"{c['low']:+.2f} … {c['high']:+.2f}", f"{c['p']:.3f}", sure])
         columns = ["metric", name, other, "difference", "95 % interval", "p", "significant"]
-        common.show(f"{counted(result['n'], 'pair')}, paired bootstrap", common.table(columns, rows))
-    for metric, signature in result["signatures"].items():
+        common.show(f"{counted(result['n'], unit)}, paired bootstrap", common.table(columns, rows))
+    for metric, signature in applicable_signatures(result).items():
         common.show(f"{metric}: {signature}")
 
 
-def _show_by(scores: dict[str, Any], column: str | None, scored_as: str) -> None:
+def _show_by(scores: dict[str, Any], column: str | None, scored_as: str, without: Sequence[str], unit: str) -> None:
     """Print a row of scores for each value of a column."""
     from weft.score.metrics import table_of
 
     if scores:
         table = table_of(scored_as)
-        metrics = [metric for metric, _ in table.present(next(iter(scores.values())))]
+        metrics = [metric for metric, _ in table.present(next(iter(scores.values()))) if metric.name not in without]
         rows = [[value, f"{each['n']:,}", *(m.show(each[m.name]) for m in metrics)] for value, each in scores.items()]
-        common.show(common.table([str(column), "pairs", *(metric.name for metric in metrics)], rows))
+        common.show(common.table([str(column), f"{unit}s", *(metric.name for metric in metrics)], rows))

@@ -17,6 +17,8 @@ from weft.cli.tunes import STEP_SECONDS, check_flags, tune_writer
 
 if TYPE_CHECKING:
     from weft.api import Run
+    from weft.core.pair import Pair
+    from weft.data.pairs import ReadReport
     from weft.predict.engines import Detail
     from weft.predict.predictions import Prediction, Predictions
 
@@ -163,7 +165,8 @@ def predict(
     report, longest = ReadReport(), loaded.spec.data.longest
     with common.speaking_of_flags(FLAGS):
         columns = loaded.input_columns(tag)
-    inputs = read_inputs(file, columns, longest=longest, report=report, kinds=loaded.predictor.sides.kinds)
+    kinds = loaded.predictor.sides.kinds
+    inputs = _with_notes(read_inputs(file, columns, longest=longest, report=report, kinds=kinds), report)
     if among is not None:
         from weft.cli.among import predict_among
 
@@ -183,10 +186,24 @@ def predict(
     with common.speaking_of_flags(FLAGS):
         lines = write_tunes or partial(_lines, format=format)
         count = _write(_with_export(predictions, loaded), loaded, lines, plain=kind_of(file) == "")
-    for note in report.notes:
-        common.complain(note, label="note")
     if not count and file != "-":
         common.complain("there is no line to predict", label="note")
+
+
+def _with_notes(inputs: Iterator[Pair], report: ReadReport) -> Iterator[Pair]:
+    """Yield the inputs; what their reader notes is told before the output for them."""
+    told = 0
+    for pair in inputs:
+        if len(report.notes) > told:
+            _tell(report.notes[told:])
+            told = len(report.notes)
+        yield pair
+    _tell(report.notes[told:])
+
+
+def _tell(notes: Sequence[str]) -> None:
+    for note in notes:
+        common.complain(note, label="note")
 
 
 def _with_export(predictions: Callable[[], Iterator[Predictions]], run: Run) -> Iterator[Predictions]:

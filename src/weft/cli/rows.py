@@ -68,7 +68,9 @@ def _records(
 
 
 def _rounded(score: float, unit: str) -> float:
-    """Return a share with four decimals, and a score in the units of the data, however small, with six digits."""
+    """Return a share with four decimals, a count as an integer, a number in the units of the data with six digits."""
+    if unit == "count":
+        return int(score)
     return float(f"{score:.6g}") if unit == "number" else round(score, 4)
 
 

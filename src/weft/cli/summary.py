@@ -8,17 +8,20 @@ from typing import Any
 from weft.api import Run
 from weft.cli import common
 from weft.data.prepare import counted
+from weft.look.card import validated_on_training
 from weft.runs.log import LogFile
 from weft.runs.report import clock, worth_telling
 from weft.score.metrics import table_for
 from weft.tasks import commands, unit_of
 
 
-def scored_pairs(final: dict[str, Any], unit: str = "pair") -> str:
+def scored_pairs(final: dict[str, Any], unit: str = "pair", on_training: bool = False) -> str:
     """`450 validation pairs`, or `a sample of 158 of the 450 validation pairs` when time was short."""
+    which = "training" if on_training else "validation"
+    note = " (none are held out)" if on_training else ""
     if final["pairs"] < final.get("of", 0):
-        return f"a sample of {final['pairs']:,} of the {final['of']:,} validation {unit}s"
-    return counted(final["pairs"], f"validation {unit}")
+        return f"a sample of {final['pairs']:,} of the {final['of']:,} {which} {unit}s{note}"
+    return f"{counted(final['pairs'], f'{which} {unit}')}{note}"
 
 
 def beside_baseline(rows: list[list[str]], result: Mapping[str, Any]) -> list[list[str]]:
@@ -46,7 +49,8 @@ def summarise(run: Run) -> None:
     models, unit = final.get("models", 1), unit_of(run.spec.task)
     which = f"checkpoint of step {final['step']:,}" if models == 1 else f"ensemble of {models} models"
     search = [final["search"]] if final.get("target", "text") == "text" else []  # a search over symbols
-    title = f"{run.path}: {', '.join([scored_pairs(final, unit), *search, which])}"
+    on_training = validated_on_training(run.folder.read_facts())
+    title = f"{run.path}: {', '.join([scored_pairs(final, unit, on_training), *search, which])}"
     show_scores(title, rows, final)
     for scores in final.get("further") or []:
         of_set = {**scores, "target": final.get("target", "text")}

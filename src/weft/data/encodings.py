@@ -38,6 +38,10 @@ def _buffered(raw: io.RawIOBase) -> io.BufferedReader:
     return io.BufferedReader(raw, BUFFER)
 
 
+class NotText(UserError):
+    """A zero byte: the file is binary, or UTF-16 or UTF-32 without a byte order mark."""
+
+
 class _Checked(io.RawIOBase):
     """Bytes as they are, without zeros."""
 
@@ -63,7 +67,7 @@ class _Checked(io.RawIOBase):
         return self._stream.read1(most)
 
     def _not_text(self, line: int) -> UserError:
-        return UserError(
+        return NotText(
             "the file has a zero byte here: it is not text in UTF-8",
             f"{self._name}:{line}",
             "save it as UTF-8 (`iconv -f UTF-16 -t UTF-8`, if it is UTF-16); unpack it first if it is an archive",

@@ -16,20 +16,49 @@ from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.cells import TEXT, CellChecks, Kinds
 from weft.data.columns import PARTS, Columns
-from weft.data.encodings import as_utf8
+from weft.data.encodings import NotText, as_utf8
 from weft.data.files import display_name, opened, raw_lines
 from weft.data.formats import BadRowPolicy, Fault, ReadReport, Rows, decoded, kind_of
 from weft.data.named_files import has_ending
 from weft.data.pairs import cutter, extras, note_encoding, open_table, split_features
-from weft.data.sides.table import endings_of
+from weft.data.sides.table import endings_of, kind_of_file
 
 INPUTS = ("source", "context", "tag", "features")  # what a row to predict has, in the order of plain lines
+CONTENTS = {  # by kind of column: what a file holds, and what a run reads
+    "audio": ("a recording", "recordings"),
+    "image": ("a picture", "pictures"),
+    "numbers": ("numbers", "lists of numbers"),
+    "notes": ("notes", "lists of notes"),
+    "text": ("text", "text"),
+}
 
 
 def read_inputs(
     path: str, columns: Columns, *, longest: int = 20_000, report: ReadReport | None = None, kinds: Kinds = TEXT
 ) -> Iterator[Pair]:
     """Stream what to predict: one Pair for each line (or row of a table), in order, also for an empty one."""
+    try:
+        yield from _read_inputs(path, columns, longest, report, kinds)
+    except NotText as error:
+        raise _other_content(path, kinds, error) from None
+
+
+def _other_content(path: str, kinds: Kinds, error: NotText) -> UserError:
+    """Return an error that says what a run reads, for a file that is not text."""
+    found, kind = kind_of_file(path), kinds.target if kinds.source == "none" else kinds.source
+    what = f"the file is not text but {CONTENTS[found][0]}" if found else error.what
+    endings = endings_of(kind)
+    if endings:
+        names = CONTENTS[str(kind)][1]
+        todo = f"give a file that ends in {', '.join(endings)}, a folder of such files, or a text file with their names"
+        return UserError(f"{what}; this run reads {names}", error.where, todo)
+    if found:
+        content = CONTENTS.get(str(kind), CONTENTS["text"])[1]
+        return UserError(f"{what}; this run reads {content}", path, "give a text file in UTF-8, or a table")
+    return UserError(error.what, error.where, f"this run reads text files: {error.todo}")
+
+
+def _read_inputs(path: str, columns: Columns, longest: int, report: ReadReport | None, kinds: Kinds) -> Iterator[Pair]:
     policy = BadRowPolicy(ReadReport() if report is None else report, longest, training=False)
     checks = CellChecks(kinds, longest, policy.report.kinds)
     endings = endings_of(kinds.source)

@@ -212,20 +212,22 @@ class Prepared:
         """Return what the user should know about the data."""
         read = (*_notes_of(self.scan.report, "training"), *_notes_of(self.scan.valid_report, "validation"))
         notes = [*dict.fromkeys(read), *self.doubts]
+        unit = self.survey.unit
         if not self.scan.valid[0]:
-            few = f"only {counted(self.survey.pairs, 'pair')}: " if self.survey.pairs < FEWEST_PAIRS else ""
-            notes.append(f"{few}nothing is held out, so the run is validated on its training pairs")
+            few = f"only {counted(self.survey.pairs, unit)}: " if self.survey.pairs < FEWEST_PAIRS else ""
+            notes.append(f"{few}nothing is held out, so the run is validated on its training {unit}s")
         if 0 < self.held_out < SMALLEST_HOLD_OUT:
-            few_pairs = counted(self.held_out, "pair")
+            few_pairs = counted(self.held_out, unit)
             notes.append(f"only {few_pairs} could be held out for validation (use --valid to give a file with more)")
         return [*notes, *self._valid_notes()]
 
     def _valid_notes(self) -> Iterator[str]:
         for path, pairs, repeats in zip(self.files.valid, self.scan.valid, self.scan.repeated):
             yield from differences(self.scan, pairs, display_name(path))
-            which = "validation pairs" if len(self.files.valid) == 1 else f"pairs of {display_name(path)}"
+            unit = self.survey.unit
+            which = f"validation {unit}s" if len(self.files.valid) == 1 else f"{unit}s of {display_name(path)}"
             if repeats:
-                yield f"{repeats:,} of {len(pairs):,} {which} are also training pairs: scores will be optimistic"
+                yield f"{repeats:,} of {len(pairs):,} {which} are also training {unit}s: scores will be optimistic"
 
     def repeats(self) -> int:
         """Return how many pairs of the first validation file are training pairs too."""

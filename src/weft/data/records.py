@@ -78,6 +78,9 @@ def _references(values: list[Any], name: str) -> list[str]:
     """Return the texts of a list, each one a right output."""
     if not values:
         raise _empty_list(name)
+    if all(isinstance(value, list) for value in values):
+        todo = "write numbers, or MIDI numbers for notes ([[60, 64, 67], [], [62]]); middle C is 60"
+        raise Fault(f"the field {name!r} is a list of lists, but not of numbers or notes", todo)
     if not all(isinstance(value, str) for value in values):
         raise Fault(f"the field {name!r} is a list, but not of texts", _as_text(values, name))
     return [_text(value, name) for value in values]

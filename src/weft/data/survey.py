@@ -58,6 +58,11 @@ class Survey:
         return self.kind("source") == "none"
 
     @property
+    def unit(self) -> str:
+        """What a row is called: a pair, or a piece where there is one column."""
+        return "piece" if self.alone else "pair"
+
+    @property
     def shared_characters(self) -> float:
         """The share of the target's characters, by use, that the source has too."""
         target = self.target.characters

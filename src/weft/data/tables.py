@@ -150,11 +150,12 @@ class _Table:
         evidence = headers.evidence(cells, self.rows[1:])
         shown = ", ".join(cells[:MOST_NAMES]) + (", …" if len(cells) > MOST_NAMES else "")
         if evidence >= headers.CERTAIN:
-            self._note(f"read as a header ({shown}), not as data; if it is data, add a header line above it")
+            self._note(f"the first line ({shown}) is taken as the header; if it is data, add a header line above it")
         elif evidence >= headers.DOUBTFUL:
             flags = f"--source {shlex.quote(cells[0])} --target {shlex.quote(cells[1])}"
             self._note(
-                f"read as data, but it looks like a header ({shown}); if it is one, choose columns by name: {flags}"
+                f"the first line ({shown}) is taken as data, but looks like a header; if it is one, choose columns by "
+                f"name: {flags}"
             )
         return evidence >= headers.CERTAIN
 

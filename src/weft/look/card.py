@@ -8,7 +8,7 @@ from typing import Any
 from weft.core.pair import MASK
 from weft.data.prepare import counted
 from weft.score.confusion import Confusion
-from weft.score.metrics import table_for
+from weft.score.metrics import applicable_signatures, table_for
 from weft.score.table import Metric
 from weft.spec import Side, Spec
 from weft.tasks import TASKS, commands, continues, unit_of
@@ -32,7 +32,7 @@ def card(
             "",
             f"{architecture(spec)} {_ensemble(spec, final)} {facts['parameters']:,} parameters and was {training}.",
             "",
-            *_scores(final, unit),
+            *_scores(final, unit, spec.target.kind, validated_on_training(facts)),
             "![training curves](curves.png)",
             "",
             *_confusions(final),
@@ -92,6 +92,13 @@ SYMBOLS = {
 }  # by kind, of columns that are not text
 SUBWORDS = {"bpe": "subwords (BPE)", "unigram": "subwords (unigram)", "parts": "parts of characters"}
 DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
+NOT_NEW = " (there are too few to hold some out; expect worse scores on new data)"
+STEPS_OF_NOTES = ": of all notes, those that sound and those that do not"  # what the probability of a step is
+PLACES = {  # by what is drawn of positions: the end of a sentence, and the end of the picture's description
+    "attended": (", with the positions that it attended to", ", with attention"),
+    "emitted": (", each symbol below the position where it was emitted", ", with positions"),
+    "": ("", ""),
+}
 MOST_CONFUSED = 5  # kinds of mistakes that are listed
 TRANSDUCER = (
     "A sequence-to-sequence model: {encoder} reads the {source} of the source, and {decoder} writes the {target} of "
@@ -176,26 +183,33 @@ def _augmented(facts: Mapping[str, Any]) -> str:
     return f" and {count:,} synthetic pairs" if count else ""
 
 
-def _scores(final: Mapping[str, Any], unit: str) -> list[str]:
+def validated_on_training(facts: Mapping[str, Any]) -> bool:
+    """Return whether a run is scored on data that it was trained on, because there are too few to hold any out."""
+    return not facts["valid"] and not facts.get("kept_aside", facts["valid_pairs"])
+
+
+def _scores(final: Mapping[str, Any], unit: str, kind: str, on_training: bool) -> list[str]:
     if not final:
         return []
     baseline = final.get("baseline") or {}
+    which = "training" if on_training else "validation"
+    more = STEPS_OF_NOTES if (final.get("target"), kind) == ("continued", "notes") else ""
     rows = [
-        f"| {metric.name} | {metric.show(value)} | {_beside(metric, baseline)}{metric.explain} |"
+        f"| {metric.name} | {metric.show(value)} | {_beside(metric, baseline)}{metric.explain}{more} |"
         for metric, value in table_for(final).present(final)
     ]
     return [
         "## Scores",
         "",
         f"Step {final['step']:,}, {_decoded(final)}on {final['pairs']:,} of "
-        f"{final.get('of', final['pairs']):,} validation {unit}s:",
+        f"{counted(final.get('of', final['pairs']), f'{which} {unit}')}{NOT_NEW if on_training else ''}:",
         "",
         f"| metric | value | {'baseline | ' if baseline else ''}|",
         f"|---|---:|{'---:|' if baseline else ''}---|",
         *rows,
         "",
         *([f"Baseline: {baseline['name']}.", ""] if baseline else []),
-        *(f"{name}: `{signature}`" + "  " for name, signature in final.get("signatures", {}).items()),
+        *(f"{name}: `{signature}`" + "  " for name, signature in applicable_signatures(final).items()),
         "",
         *_further_sets(final),
     ]
@@ -218,14 +232,16 @@ def _further_sets(final: Mapping[str, Any]) -> list[str]:
     if not sets:
         return []
     table = table_for(final)
-    names = [metric.name for metric, _ in table.present(sets[0])]
+    shown = [dict(table.present(scores)) for scores in sets]
+    metrics = list(dict.fromkeys(metric for scores in shown for metric in scores))
     rows = [
         f"| {scores['file']} | {scores['pairs']:,} of {scores['of']:,} | "
-        + " | ".join(metric.show(value) for metric, value in table.present(scores))
+        + " | ".join(metric.show(values[metric]) if metric in values else "" for metric in metrics)
         + " |"
-        for scores in sets
+        for scores, values in zip(sets, shown)
     ]
-    head = ["| further validation set | size | " + " | ".join(names) + " |", "|---|---|" + "---:|" * len(names)]
+    names = " | ".join(metric.name for metric in metrics)
+    head = [f"| further validation set | size | {names} |", "|---|---|" + "---:|" * len(metrics)]
     return [*head, *rows, ""]
 
 
@@ -254,12 +270,24 @@ def _confusions(final: Mapping[str, Any]) -> list[str]:
 
 
 def _seen(spec: Spec, final: Mapping[str, Any]) -> list[str]:
-    """Return the picture of what was read and written, and where the model looked."""
+    """Return the picture of what was read and written and, where the model has it, of where in the source."""
     if spec.source.kind not in DRAWN_SOURCES or not final.get("examples"):
         return []
     names = DRAWN_SOURCES[spec.source.kind]
-    how = f"Six {names} of the validation data, what the model wrote, and where it looked:"
-    return ["## What it saw", "", how, "", f"![{names}, outputs and attention](seen.png)", ""]
+    written = "the label that the model predicted" if spec.task == "classify" else "what the model wrote"
+    how = f"Some {names} of the validation data, and {written}"
+    where, drawn = PLACES[_places(spec)]
+    return ["## What it saw", "", f"{how}{where}:", "", f"![{names} and outputs{drawn}](seen.png)", ""]
+
+
+def _places(spec: Spec) -> str:
+    """Return what is drawn of the positions in a source: those that were attended to or emitted at, or nothing."""
+    if spec.head.kind == "ctc":
+        return "emitted"
+    if spec.decoder.kind == "none":
+        return "attended" if spec.pool.kind == "query" else ""
+    without = spec.decoder.kind == "recurrent" and spec.decoder.attention.score == "none"
+    return "" if without else "attended"
 
 
 def _series(final: Mapping[str, Any]) -> list[str]:
@@ -324,8 +352,7 @@ def _data(facts: Mapping[str, Any], unit: str) -> list[str]:
     if facts["valid"]:
         rows += [("validation files", ", ".join(facts["valid"])), ("their fingerprint", facts["valid_fingerprint"])]
     else:
-        held_out = facts.get("kept_aside", facts["valid_pairs"])
-        origin = "held out" if held_out else "that are in the training data too: none are held out"
+        origin = "of the training data: none are held out" if validated_on_training(facts) else "held out"
         rows.append(("validation", f"{counted(facts['valid_pairs'], unit)} {origin}"))
     rows.append(("command", facts["command"]))
     return ["## Data and command", "", "| | |", "|---|---|", *(f"| {k} | `{v}` |" for k, v in rows), ""]

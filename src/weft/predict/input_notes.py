@@ -18,7 +18,9 @@ SHOWN_MARKS = 5
 class InputNotes:
     """Watches the inputs of one prediction or evaluation; `sources` are the source tokenisers of the run's models."""
 
-    def __init__(self, sources: Sequence[Tokeniser]) -> None:
+    def __init__(self, sources: Sequence[Tokeniser], training: str = "the training sources") -> None:
+        """`training` is what the characters that a run knows come from."""
+        self._training = training
         self._known_marks = [set(source.marks) for source in sources if source.marks]  # one without any ignores them
         self.unseen_marks: set[str] = set()
         self._source = sources[0] if sources else None  # the members of a run have the same characters
@@ -45,5 +47,5 @@ class InputNotes:
             count = len(self.unseen_marks)
             what = "1 tag or feature" if count == 1 else f"{count:,} tags and features"
             yield f"{what} did not occur in training: {shown}{more}"
-        if note := self._unknown_share.note("the input"):
+        if note := self._unknown_share.note("the input", self._training):
             yield note

@@ -45,6 +45,7 @@ from weft.score.evaluation import Baseline, Evaluation
 from weft.score.metrics import table_of
 from weft.search.decode import SearchPlan, decode, deduplicate
 from weft.spec import Search, Spec, TransformerDecoder
+from weft.tasks import TASKS
 
 MOST_OUTPUTS = 1000  # of one line, as of search.width
 
@@ -108,7 +109,8 @@ class Predictor:
     def input_notes(self) -> InputNotes:
         """Watch for inputs that are unlike those of training."""
         sources = [p.sides.target if p.sides.alone else p.sides.source for p in (self, *self.others)]
-        return InputNotes([source for source in sources if isinstance(source, Tokeniser)])
+        training = "the training data" if TASKS[self.spec.task].alone else "the training sources"
+        return InputNotes([source for source in sources if isinstance(source, Tokeniser)], training)
 
     def join(self, other: Predictor, where: str) -> None:
         """Add another run to the ensemble: from now on the mean of the probabilities counts."""

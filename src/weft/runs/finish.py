@@ -38,6 +38,7 @@ from weft.runs.weights import newest_progress
 from weft.score.confusion import Confusion, confusion
 from weft.score.metrics import table_of
 from weft.score.series import SeriesExample, series_examples
+from weft.score.table import NOT_APPLICABLE
 from weft.search.decode import SearchPlan
 from weft.spec import Spec
 from weft.tasks import continues
@@ -161,6 +162,7 @@ def _final_scores(ready: Ready, folder: RunFolder, trainers: Sequence[Trainer], 
         "steps": progress.step,
         **evaluation.metrics,
         **({} if evaluation.baseline is None else {"baseline": evaluation.baseline.to_dict()}),
+        **({NOT_APPLICABLE: without} if (without := table_of(scored_as).not_applicable(references)) else {}),
         "pairs": evaluation.n,
         "of": len(valid),
         "metric": spec.train.select,
@@ -224,7 +226,9 @@ def _further_scores(
 ) -> dict[str, Any]:
     """Return the scores of a validation set after the first."""
     evaluation = predictor.evaluate(_sample(pairs, share, predictor.sides.running is not None), plan)
-    return {"file": path, **evaluation.metrics, "pairs": evaluation.n, "of": len(pairs)}
+    without = table_of(predictor.sides.scored_as).not_applicable([pair.targets for pair in pairs])
+    scores = {**evaluation.metrics, **({NOT_APPLICABLE: without} if without else {})}
+    return {"file": path, **scores, "pairs": evaluation.n, "of": len(pairs)}
 
 
 def _sample(pairs: Sequence[Pair], share: float, running: bool) -> list[Pair]:

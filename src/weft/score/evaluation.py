@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.score.metrics import table_of
+from weft.score.table import NOT_APPLICABLE
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Evaluation(Mapping[str, float]):
     signatures: dict[str, str] = field(default_factory=dict)
     scored_as: str = "text"  # the table of the metrics
     baseline: Baseline | None = None
+    not_applicable: tuple[str, ...] = ()  # metrics that are 0 whatever the outputs are
 
     def __getitem__(self, name: str) -> float:
         return self.metrics[table_of(self.scored_as)[name].name]
@@ -40,11 +42,15 @@ class Evaluation(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self.metrics)
 
+    @property
+    def _shown(self) -> dict[str, Any]:
+        return {**self.metrics, NOT_APPLICABLE: self.not_applicable}
+
     def _repr_html_(self) -> str:
         columns = ["metric", f"{self.n} pairs", *([] if self.baseline is None else ["baseline"])]
         headings = "".join(f"<th>{column}</th>" for column in columns)
         baseline = None if self.baseline is None else self.baseline.metrics
-        return f"<table><tr>{headings}</tr>{html_rows(self.metrics, self.scored_as, baseline)}</table>"
+        return f"<table><tr>{headings}</tr>{html_rows(self._shown, self.scored_as, baseline)}</table>"
 
 
 def html_rows(scores: Mapping[str, Any], scored_as: str = "text", baseline: Mapping[str, Any] | None = None) -> str:

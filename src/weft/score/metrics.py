@@ -13,7 +13,7 @@ from weft.score.language import LANGUAGE_MODEL
 from weft.score.notes import NOTES
 from weft.score.numbers import NUMBERS
 from weft.score.retrieval import RETRIEVAL
-from weft.score.table import Metric, Table
+from weft.score.table import NOT_APPLICABLE, Metric, Table
 from weft.score.text import TEXT
 
 TABLES: dict[str, Table] = {
@@ -38,6 +38,12 @@ def table_of(name: str = "text") -> Table:
 def table_for(line: Mapping[str, Any]) -> Table:
     """Return the metrics of a line of a log, or of a result; text where it does not name the kind of the target."""
     return table_of(line.get("target", "text"))
+
+
+def applicable_signatures(result: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is to be quoted beside the scores of a result, without metrics that do not apply."""
+    without = result.get(NOT_APPLICABLE) or ()
+    return {name: text for name, text in result.get("signatures", {}).items() if name not in without}
 
 
 def metric_named(name: str) -> Metric:

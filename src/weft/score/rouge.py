@@ -65,7 +65,7 @@ def _signature(references: References | None) -> str:
     return SIGNATURE
 
 
-def _metric(name: str, what: str, score: Callable[[Sequence[str], Sequence[str]], float]) -> Metric:
+def _metric(name: str, what: str, score: Callable[[Sequence[str], Sequence[str]], float], least: int = 1) -> Metric:
     line = _line(score)
     return Metric(
         name=name,
@@ -77,11 +77,12 @@ def _metric(name: str, what: str, score: Callable[[Sequence[str], Sequence[str]]
         combine=percent,
         reported="never",
         signature=_signature if name == "rouge1" else None,
+        applies=lambda reference: len(words_of(reference)) >= least,
     )
 
 
 ROUGE = (
     _metric("rouge1", "the words", lambda output, reference: ngram_f1(output, reference, 1)),
-    _metric("rouge2", "the pairs of neighbouring words", lambda output, reference: ngram_f1(output, reference, 2)),
+    _metric("rouge2", "the pairs of neighbouring words", lambda output, reference: ngram_f1(output, reference, 2), 2),
     _metric("rougeL", "the longest common subsequence of words", subsequence_f1),
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from weft.core.errors import did_you_mean
@@ -26,6 +27,7 @@ Better = Literal["higher", "lower"]
 Unit = Literal["percent", "nats", "number", "count"]
 Outputs = Sequence[Any]
 References = Sequence[Sequence[Any]]  # for each line, every target that counts as right
+NOT_APPLICABLE = "not_applicable"  # among scores: the names of metrics that are 0 whatever the outputs are
 LineNumbers = Callable[[Any, Sequence[Any]], Sequence[float]]
 
 
@@ -61,6 +63,7 @@ class Metric:
     reported: Literal["always", "unless zero", "never"] = "always"  # in the short reports of training
     signature: Callable[[References | None], str] | None = None  # what is to be quoted beside it
     aliases: tuple[str, ...] = ()  # earlier names, which are still understood
+    applies: Callable[[str], bool] | None = None  # whether a score other than 0 is possible with a reference; None: yes
 
     @property
     def from_outputs(self) -> bool:
@@ -150,8 +153,15 @@ class Table(Mapping[str, Metric]):
         return {m.name: m.signature(references) for m in self.values() if m.signature is not None}
 
     def present(self, scores: Mapping[str, Any]) -> list[tuple[Metric, float]]:
-        """Return the metrics that `scores` has a value for, with the value."""
-        return [(metric, scores[name]) for name, metric in self.items() if scores.get(name) is not None]
+        """Return the metrics that `scores` has a value for, with the value; without those that do not apply."""
+        without = scores.get(NOT_APPLICABLE) or ()
+        present = {name: metric for name, metric in self.items() if scores.get(name) is not None}
+        return [(metric, scores[name]) for name, metric in present.items() if name not in without]
+
+    def not_applicable(self, references: References) -> list[str]:
+        """Return the metrics that are 0 whatever the outputs are, such as BLEU where all references are short."""
+        texts = list(chain.from_iterable(references))
+        return [name for name, m in self.items() if m.applies is not None and not any(map(m.applies, texts))]
 
     def reported(self, scores: Mapping[str, Any], selects: str | None = None) -> dict[str, str]:
         """Return what a short report shows of the scores, as text, always with the metric that `selects`."""

@@ -23,6 +23,7 @@ takes its first reference, even if an empty one stands behind it (sacrebleu's ru
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from weft.score.table import Array
 
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 _CHRF_ORDERS, _CHRF_BETA = 6, 2  # sacrebleu's defaults; test_metrics compares the values
 
 
@@ -159,6 +161,11 @@ def _chrf_of(sums: Array) -> Array:
     return scores
 
 
+def _has_four_words(reference: str) -> bool:
+    """Return whether a text can have 4-grams: sacrebleu's tokens are at most these."""
+    return len(_TOKEN.findall(reference)) >= 4
+
+
 def _bleu_signature(references: References | None) -> str:
     return _signature(_sacre_bleu(), references)
 
@@ -221,6 +228,7 @@ TEXT = Table(
         per_line=False,
         reported="unless zero",  # outputs of less than four words have no other
         signature=_bleu_signature,
+        applies=_has_four_words,
     ),
     Metric(
         name="chrf",

@@ -64,6 +64,11 @@ def endings_of(kind: str | None) -> Sequence[str]:
     return next((each.endings for name, each in _naming() if name == kind), ())
 
 
+def kind_of_file(name: str) -> str:
+    """Return the kind of content that the ending of a file's name tells; "" for any other name."""
+    return next((kind for kind, each in _naming() if has_ending(name, each.endings)), "")
+
+
 def is_file_name(cell: str) -> bool:
     """Return whether a cell looks like the name of a file of some kind."""
     return any(has_ending(cell, kind.endings) for _, kind in _naming())

@@ -32,7 +32,7 @@ from weft.look.inspect.subject import Line, Subject
 from weft.look.inspect.views import DoesNotApply, Material, Options, View
 from weft.nn.decoders.recurrent import RecurrentDecoder
 from weft.nn.encoders import TransformerEncoder
-from weft.nn.model import Classifier, Seq2Seq, Writer
+from weft.nn.model import Aligned, Classifier, Seq2Seq, Writer
 from weft.nn.pools import Query
 from weft.predict.predictor import Predictor
 
@@ -124,6 +124,8 @@ def why_not(subject: Subject) -> str:
         return ""
     if subject.is_language_model:
         return "this model has no attention: it keeps what it has read in its state"
+    if isinstance(model, Aligned):
+        return "this model has no attention: each position of its encoder emits a symbol or a blank (CTC)"
     if not isinstance(model, Writer):
         if subject.spec.data.context is not None and subject.spec.context.use in BESIDE:
             return f"{SHOWN}, not that between {' and '.join(BESIDE[subject.spec.context.use])}"

@@ -22,11 +22,10 @@ from weft.core.trace import Edit, trace
 from weft.look.inspect import attention
 from weft.look.inspect.attention import Maps, main_map, maps_of
 from weft.look.inspect.attribution import Attribution, attribution
-from weft.look.inspect.limits import MOST_ATTRIBUTED
 from weft.look.inspect.plots import Array, Cell, Facts, Heat, Panel, Plot, Plots, Table
 from weft.look.inspect.statistics import kendall
 from weft.look.inspect.subject import Line, Subject
-from weft.look.inspect.views import DoesNotApply, Options, View
+from weft.look.inspect.views import DoesNotApply, Options, View, check_attributed
 from weft.nn.assemble import AnyModel
 from weft.nn.model import Classifier, Seq2Seq
 
@@ -47,8 +46,7 @@ def why_not(subject: Subject) -> str:
 
 def of_line(line: Line, options: Options) -> Plots:
     rows, columns = len(line.target_tokens), len(line.rows.source[0])
-    if max(rows, columns) > MOST_ATTRIBUTED:
-        raise DoesNotApply(f"this line is longer than {MOST_ATTRIBUTED} symbols", "give a shorter input")
+    check_attributed(line.subject, columns, rows)
     if columns < 2:
         raise DoesNotApply("the input has only one symbol: nothing can be left out", "give a longer input")
     if line.batch.context is not None and len(line.attended_tokens) != len(line.source_tokens):

@@ -16,10 +16,9 @@ import torch
 
 from weft.core.trace import Edit, trace
 from weft.look.inspect.gradients import Captured, Root, recurrent_layers
-from weft.look.inspect.limits import MOST_ATTRIBUTED
 from weft.look.inspect.plots import Array, Cell, Heat, Panel, Plot, Plots, Table
 from weft.look.inspect.subject import Line, Subject
-from weft.look.inspect.views import DoesNotApply, Options, View
+from weft.look.inspect.views import Options, View, check_attributed
 
 PROBES = 8  # random directions by which the norm of a Jacobian is estimated
 
@@ -97,8 +96,7 @@ def size(shares: Array) -> float:
 def of_line(line: Line, options: Options) -> Plots:
     subject = line.subject
     tokens = line.given_tokens if subject.is_language_model else line.attended_tokens[: len(line.source_tokens)]
-    if len(tokens) > MOST_ATTRIBUTED:
-        raise DoesNotApply(f"this line is longer than {MOST_ATTRIBUTED} symbols", "give a shorter input")
+    check_attributed(subject, len(tokens))
     shares = effective(line)
     plots: dict[str, Plot] = {"sizes": _sizes(line, shares)}
     panels = [Panel(f"layer {number + 1}", each) for number, each in enumerate(shares)][::-1]

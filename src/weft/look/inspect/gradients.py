@@ -18,11 +18,10 @@ from torch import Tensor
 
 from weft.core.trace import Edit, trace
 from weft.look.inspect.attribution import step_log_probs
-from weft.look.inspect.limits import MOST_ATTRIBUTED
 from weft.look.inspect.plots import Array, Cell, Curves, Plot, Plots, Series, Table
 from weft.look.inspect.subject import Line, Subject
 from weft.look.inspect.units import shown_name
-from weft.look.inspect.views import DoesNotApply, Options, View
+from weft.look.inspect.views import Options, View, check_attributed
 from weft.nn.assemble import AnyModel
 from weft.nn.cells import Recurrence
 from weft.nn.decoders.recurrent import RecurrentDecoder
@@ -137,8 +136,7 @@ def loss_gradients(model: AnyModel, line: Line, also: Mapping[str, Edit] | None 
 
 
 def of_line(line: Line, options: Options) -> Plots:
-    if max(len(line.source_tokens), len(line.target_tokens)) > MOST_ATTRIBUTED:
-        raise DoesNotApply(f"this line is longer than {MOST_ATTRIBUTED} symbols", "give a shorter input")
+    check_attributed(line.subject, len(line.source_tokens), len(line.target_tokens))
     trained, untrained = line.subject.model, line.subject.untrained()
     plots: dict[str, Plot] = {}
     saturation: list[list[Cell]] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from weft.core.pair import Pair
-from weft.look.inspect.limits import MOST_SECONDS
+from weft.look.inspect.limits import MOST_ATTRIBUTED, MOST_SECONDS
 from weft.look.inspect.plots import Plots
 from weft.look.inspect.subject import Line, Subject
 
@@ -17,6 +17,18 @@ class DoesNotApply(Exception):
     def __init__(self, reason: str, todo: str = "") -> None:
         super().__init__(reason)
         self.reason, self.todo = reason, todo
+
+
+POSITIONS = {"audio": "frames", "image": "positions", "numbers": "steps", "notes": "steps"}  # by kind of column
+
+
+def check_attributed(subject: Subject, read: int, written: int = 0) -> None:
+    """Refuse a line whose input or output has too many positions for gradients and leave-one-out."""
+    for name, kind, count in (("input", subject.read_side.kind, read), ("output", subject.sides.target.kind, written)):
+        if count > MOST_ATTRIBUTED:
+            unit = POSITIONS.get(kind, "symbols")
+            reason = f"the {name} has {count:,} {unit}, and this is computed for at most {MOST_ATTRIBUTED}"
+            raise DoesNotApply(reason, f"give {'a shorter' if name == 'input' else 'an input with a shorter'} {name}")
 
 
 @dataclass(frozen=True)
