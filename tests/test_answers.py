@@ -357,6 +357,8 @@ def test_the_command_line_answers_questions(weft: Weft, run: Run, table: Path, t
     assert lines.read_text().splitlines()[0].split("\t") == [
         *("source", "target", "output", "exact", "f1", "rouge1", "rouge2", "rougeL", "log_prob")
     ]
+    records = map(json.loads, weft("predict", str(run.path), str(table), "--format", "jsonl").lines)
+    assert [record["context"] for record in records] == [row["question"] for row in questions()]
     refused(weft("predict", str(run.path), stdin="a document\n"), "this line has no context")
     refused(weft("predict", str(run.path), "--beam", "3", stdin="a\tb\n"), "predicted in one step")
 

@@ -288,4 +288,5 @@ def _record(prediction: Prediction, number: int) -> dict[str, Any]:
         }
         for o in prediction.outputs
     ]
-    return {"line": number, "source": prediction.source, "prediction": prediction.text, "outputs": outputs}
+    context = {"context": prediction.context} if prediction.context else {}
+    return {"line": number, "source": prediction.source, **context, "prediction": prediction.text, "outputs": outputs}

@@ -37,6 +37,7 @@ class Prediction:
     source: str
     outputs: tuple[Output, ...]
     kind: str = "text"  # of the outputs: text, label, labels (one for each word), numbers or notes
+    context: str = ""  # that was read with the source, such as a question
 
     @property
     def text(self) -> str:

@@ -184,7 +184,8 @@ class Predictor:
             if isinstance(sides.target, Span):  # several spans of a sentence are the same output
                 rows = [hypothesis.row for hypothesis in hypotheses]
                 hypotheses = [hypotheses[i] for i in sides.target.first_of_each(rows, pair)[: plan.nbest]]
-            prediction = Prediction(shown(pair.source), tuple(self._output(pair, sides, h) for h in hypotheses), kind)
+            outputs = tuple(self._output(pair, sides, h) for h in hypotheses)
+            prediction = Prediction(shown(pair.source), outputs, kind, shown(pair.context))
             for position in groups[number]:
                 predictions[filled[position]] = prediction
         return predictions
