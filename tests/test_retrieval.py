@@ -548,3 +548,12 @@ def test_directions_are_as_many_as_few_tokens_allow(tmp_path: Path) -> None:
     assert vectors.shape == (len(sides.source), 32)
     assert vectors.isfinite().all()
     assert not vectors[:, len(sides.source) :].any()
+
+
+def test_the_card_says_what_vectors_and_bm25_bring(library_run: Run) -> None:
+    pytest.importorskip("bm25s")
+    page = (library_run.path / "README.md").read_text(encoding="utf-8")
+    parts = LogFile(library_run.folder.log).final()["lexical"]
+    assert "These scores are those of the vectors alone" in page
+    assert f"BM25, with a weight of {parts['weight']:g}" in page
+    assert f"{parts['vectors']:.2f} for the vectors, {parts['bm25']:.2f} for BM25" in page

@@ -407,5 +407,6 @@ def test_a_run_that_ends_before_its_time_says_so(weft: Weft, tiny_pairs: Path, t
     small = ("--set", "encoder.width=8", "--set", "decoder.width=8", "--set", "embed.width=8")
     done = weft("train", tiny_pairs, *flags, *small, "--out", tmp_path / "run")
     assert "the budget was 5m00s, but training ended at train.max_epochs=2 (0: use all of the time)" in done.out
+    assert "The budget was 5m00s, but training ended" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     again = weft("train", tiny_pairs, "--steps", "2", *small, "--out", tmp_path / "other")
     assert "but training ended" not in again.out

@@ -33,6 +33,8 @@ def card(
             f"{architecture(spec)} {_ensemble(spec, final)} {facts['parameters']:,} parameters and was {training}.",
             "",
             *_scores(final, unit, spec.target.kind, validated_on_training(facts)),
+            *_lexical(final),
+            *_ended(final),
             "![training curves](curves.png)",
             "",
             *_confusions(final),
@@ -53,6 +55,25 @@ def card(
             "",
         ]
     )
+
+
+def _lexical(final: Mapping[str, Any]) -> list[str]:
+    """Return what the vectors of a retrieval model and BM25 bring together."""
+    parts = final.get("lexical")
+    if not parts:
+        return []
+    return [
+        "These scores are those of the vectors alone, among the documents of the validation pairs. Searching also uses "
+        f"BM25, with a weight of {parts['weight']:g}, the best one on the validation queries. Among these documents and "
+        f"documents of training, the mrr is {parts['vectors']:.2f} for the vectors, {parts['bm25']:.2f} for BM25, and "
+        f"{parts['both']:.2f} for both together.",
+        "",
+    ]
+
+
+def _ended(final: Mapping[str, Any]) -> list[str]:
+    """Return what ended the training before its time, if anything did."""
+    return [f"{final['ended'][0].upper()}{final['ended'][1:]}.", ""] if "ended" in final else []
 
 
 def architecture(spec: Spec) -> str:
