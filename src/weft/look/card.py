@@ -65,8 +65,8 @@ def _lexical(final: Mapping[str, Any]) -> list[str]:
     return [
         "These scores are those of the vectors alone, among the documents of the validation pairs. Searching also uses "
         f"BM25, with a weight of {parts['weight']:g}, the best one on the validation queries. Among these documents "
-        f"and documents of training, the mrr is {parts['vectors']:.2f} for the vectors, {parts['bm25']:.2f} for BM25, and "
-        f"{parts['both']:.2f} for both together.",
+        f"and documents of training, the mrr is {parts['vectors']:.2f} for the vectors, {parts['bm25']:.2f} for BM25, "
+        f"and {parts['both']:.2f} for both together.",
         "",
     ]
 
