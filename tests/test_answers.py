@@ -129,6 +129,11 @@ def test_a_file_without_questions_needs_no_context(name: str, weft: Weft, tmp_pa
     refused(weft("train", name, "--task", "answer", "--steps", 1), "question", "add --context none")
 
 
+def test_one_character_is_told_in_the_singular() -> None:
+    with pytest.raises(Fault, match=r"the source has 1 character$"):
+        span_cells("A", ["[0, 5]"])
+
+
 def test_squad_without_questions_is_told(tmp_path: Path) -> None:
     path = tmp_path / "train.json"
     for data in ([], [{"title": "T", "paragraphs": []}]):
@@ -142,7 +147,7 @@ def test_damaged_squad_is_explained(tmp_path: Path) -> None:
     path.write_text(json.dumps(squad()).replace('"answers"', '"replies"'))
     with pytest.raises(UserError) as caught:
         list(read_pairs([str(path)], COLUMNS, kinds=KINDS))
-    assert "question 1 or what it stands in has no 'answers'" in caught.value.what
+    assert "question 1 or its paragraph has no field 'answers'" in caught.value.what
 
 
 @pytest.mark.parametrize(

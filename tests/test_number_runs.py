@@ -238,7 +238,7 @@ def test_what_numbers_are_compared_with_suits_how_they_go_on() -> None:
 
 @pytest.mark.parametrize(("cell", "what"), [
     ("hello", "'hello' is not a list of numbers"),
-    ("[1, 2]", "the source has 1 numbers per step, but in the training data it has 2"),
+    ("[1, 2]", "the source has 1 number per step, but in the training data it has 2"),
     ("[[1, null]]", ""),
     ("[[1, 2], [1]]", "step 2 has 1 number, but step 1 has 2"),
     ("[]", "the list is empty"),

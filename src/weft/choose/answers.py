@@ -9,8 +9,8 @@ from weft.choose.choices import ENOUGH_EPOCHS, Choices
 from weft.choose.numbers import NUMBERS
 from weft.choose.sides import mean_sentences, mean_tokens
 from weft.choose.timing import TimeBudget
+from weft.core.counts import counted
 from weft.core.errors import UserError
-from weft.data.prepare import counted
 from weft.data.survey import Survey
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from weft.choose.choices import ENOUGH_EPOCHS, Choices
 from weft.choose.numbers import NUMBERS
 from weft.choose.timing import TimeBudget
+from weft.core.counts import counted
 from weft.data.survey import Survey
 
 
@@ -58,7 +59,8 @@ def _choose_encoding(choices: Choices, survey: Survey, given: Mapping[str, Any])
         _choose_momentum(choices, target)
     missing = sum(column.get("missing", 0) for column in survey.columns.values())
     if missing:
-        choices.set("numbers.missing", "mask", f"{missing:,} numbers are missing; they are filled in, and marked")
+        are = "is" if missing == 1 else "are"
+        choices.set("numbers.missing", "mask", f"{counted(missing, 'number')} {are} missing: filled in, and marked")
 
 
 def _choose_momentum(choices: Choices, target: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weft.core.counts import counted
 from weft.core.errors import UserError
 from weft.core.pair import Pair
 from weft.data.files import Stamps, stamp
@@ -169,7 +170,7 @@ class CellChecks:
         if self.names.get("target") == "labels":
             words, labels = (len(cells[positions[role]].split(" ")) for role in ("source", "target"))
             if words != labels:
-                what = f"the source has {words} words, but the target has {labels} labels"
+                what = f"the source has {counted(words, 'word')}, but the target has {counted(labels, 'label')}"
                 return "target", Fault(what, "give one label per word, separated by single spaces")
         if self._kinds.in_step and "context" in positions and "target" in positions:
             target, context = (self._steps(role, cells[positions[role]]) for role in ("target", "context"))

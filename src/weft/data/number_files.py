@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from weft.core.counts import counted
 from weft.data.formats import Fault
 from weft.data.named_files import has_ending, name_of
 from weft.data.sound import recordings
@@ -55,7 +56,7 @@ def _from_sound(path: str) -> Array:
     """Return the samples of a recording in frames (T, FRAME)."""
     samples, _ = recordings.read(path, LONGEST_SOUND)
     if len(samples) < FRAME:
-        what = f"{name_of(path)} has {len(samples)} samples, but at least {FRAME} (one step) are needed"
+        what = f"{name_of(path)} has {counted(len(samples), 'sample')}, but at least {FRAME} (one step) are needed"
         raise Fault(what, "leave out such short recordings")
     return samples[: len(samples) // FRAME * FRAME].reshape(-1, FRAME).astype(np.float64)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from weft.core import manifest
+from weft.core.counts import counted
 from weft.core.errors import UserError
 from weft.core.files import sync_folder
 from weft.core.pair import Pair
@@ -364,11 +365,6 @@ class Prepared:
             return write_blocks(blocks, sides, folder, self.files.columns.swap)
         except OSError as error:
             raise unwritable(folder, error) from error
-
-
-def counted(count: int, what: str, many: str = "") -> str:
-    """`1 pair`, `2 pairs`; `many` is the plural, where it is not formed with an s"""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {many or what + 's'}"
 
 
 def _notes_of(report: ReadReport, which: str) -> list[str]:

@@ -40,7 +40,7 @@ def records(
                     number, elsewhere = number + 1, elsewhere + wrong
                     yield number, record
     except KeyError as error:
-        what = f"this looks like SQuAD's JSON, but question {number + 1} or what it stands in has no {error}"
+        what = f"this looks like SQuAD's JSON, but question {number + 1} or its paragraph has no field {error}"
         raise UserError(what, name, TODO) from None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         what = (

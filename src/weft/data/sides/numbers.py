@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from weft.core.counts import counted
 from weft.core.pair import Pair
 from weft.core.shapes import Vectors
 from weft.data.formats import Fault
@@ -156,7 +157,7 @@ class NumbersKind:
         width = self._widths.setdefault(role, self.trained.get(role, given))
         if values.shape[1] != width:
             others = "in the training data" if role in self.trained else "in earlier rows"
-            what = f"the {role} has {values.shape[1]} numbers per step, but {others} it has {width}"
+            what = f"the {role} has {counted(values.shape[1], 'number')} per step, but {others} it has {width}"
             return Fault(what, "give the same number of values per step in every row")
         if values.size > longest:
             what = f"the {role} has {values.size:,} numbers, but the limit is {longest:,}"

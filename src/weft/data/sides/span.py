@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from weft.core.counts import counted
 from weft.core.pair import OFFSET, Pair
 from weft.core.shapes import Places
 from weft.data.blocks import Block
@@ -42,7 +43,7 @@ def _texts(source: str, cell: str) -> Iterator[str]:
             what = f"the target is [{begin}, {end}], which {same}"
             raise Fault(what, "give [start, end]: characters are counted from 0, and end is one after the last")
         if not 0 <= begin < end <= len(source):
-            what = f"the target is [{begin}, {end}], but the source has {len(source):,} characters"
+            what = f"the target is [{begin}, {end}], but the source has {counted(len(source), 'character')}"
             raise Fault(what, "give [start, end]: characters are counted from 0, and end is one after the last")
         yield f"{source[begin:end]}{OFFSET}{begin}"
     if not _offsets(cell):
