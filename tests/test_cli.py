@@ -604,7 +604,8 @@ def test_wrong_ways_to_predict_are_refused(weft: Weft, tiny_run: Run, arguments:
     (["--beam", "5000"], "width", "a whole number from 1 to 1,000"),
     (["--sample", "--temperature", "0"], "temperature", "a number from 0.001 to 1,000"),
     (["--sample", "--top-p", "2"], "top_p", "a number greater than 0 and at most 1"),
-    (["--sample", "--top-k", "-1"], "top_k", "a whole number from 0"), (["--sample", "--seed", "-1"], "seed", "a whole"),
+    (["--sample", "--top-k", "-1"], "top_k", "a whole number from 0"),
+    (["--sample", "--seed", "-1"], "seed", "a whole"),
     (["--length", "0"], "length", "a whole number from 1 to 1,000,000"),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else value)  # fmt: skip
 def test_impossible_searches_are_refused_by_flag_on_the_command_line_and_by_setting_in_python(

@@ -8,7 +8,7 @@ from typing import Any
 from weft.api import Run
 from weft.cli import common
 from weft.data.prepare import counted
-from weft.look.card import validated_on_training
+from weft.look.card import table_name, validated_on_training
 from weft.runs.log import LogFile
 from weft.runs.report import clock, worth_telling
 from weft.score.metrics import table_for
@@ -62,7 +62,7 @@ def summarise(run: Run) -> None:
         *_limit(final),
         f"model card {run.path / 'README.md'} · curves {run.path / 'curves.png'} · settings {run.path / 'spec.yaml'}",
         "",
-        f"next:  weft predict {run.path} FILE   or   weft evaluate {run.path} PAIRS",
+        f"next:  weft predict {run.path} FILE   or   weft evaluate {run.path} {table_name(run.spec)}",
     )
 
 

@@ -47,13 +47,28 @@ def card(
             "## Use",
             "",
             f"    weft predict {facts['folder']} FILE",
-            f"    weft evaluate {facts['folder']} PAIRS",
-            f'    weft inspect {facts["folder"]} "a line"',
+            f"    weft evaluate {facts['folder']} {table_name(spec)}",
+            f"    weft inspect {facts['folder']} {_looked_at(spec)}",
             "",
             *_hints(spec),
             "Every setting is in `spec.yaml`; `weft config show` explains them.",
             "",
         ]
+    )
+
+
+def table_name(spec: Spec) -> str:
+    """Return what the file is called that a run can be evaluated on."""
+    if not TASKS[spec.task].alone:
+        return "PAIRS"
+    return "FILE" if spec.target.kind in SYMBOLS else "TEXT"
+
+
+def _looked_at(spec: Spec) -> str:
+    """Return an input for `weft inspect`, as it is written on the command line."""
+    kind = spec.target.kind if TASKS[spec.task].alone else spec.source.kind
+    return {"audio": "FILE.wav", "image": "FILE.png"}.get(kind) or (
+        f"--table {table_name(spec)}" if kind in SYMBOLS else '"a line"'
     )
 
 
