@@ -45,6 +45,7 @@ RANKS = {
     "weft.runs.log": 6,
     "weft.predict": 6,
     "weft.look.card": 6,
+    "weft.look.commands": 6,
     "weft.look.curves": 6,
     "weft.look.compared": 6,
     "weft.look.confusion": 6,

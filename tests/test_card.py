@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from weft.look.card import _seen, architecture
+from weft.look.commands import looked_at, table_name
 from weft.settings import compose
 from weft.tasks import TASKS
 
@@ -55,3 +56,21 @@ def test_the_card_promises_attention_only_where_it_is_drawn(settings: dict[str, 
     lines = _seen(spec, {"examples": [["a.png", "x", "x"]]})
     assert shown in lines[2]
     assert ("attention" in lines[4]) == ("attended" in lines[2])
+
+
+@pytest.mark.parametrize(
+    ("settings", "evaluated", "inspected"),
+    [
+        ({}, "PAIRS", '"a line"'),
+        ({"source": {"kind": "image"}}, "PAIRS", "FILE.png"),
+        ({"source": {"kind": "audio"}}, "PAIRS", "FILE.wav"),
+        ({"source": {"kind": "notes"}, "target": {"kind": "notes"}}, "PAIRS", "--table PAIRS"),
+        ({"task": "language-model"}, "TEXT", '"a line"'),
+        ({"task": "language-model", "target": {"kind": "notes"}}, "FILE", "--table FILE"),
+    ],
+)
+def test_the_commands_of_the_card_fit_what_the_run_reads(
+    settings: dict[str, Any], evaluated: str, inspected: str
+) -> None:
+    spec = compose(("flag", settings)).spec
+    assert (table_name(spec), looked_at(spec)) == (evaluated, inspected)

@@ -599,17 +599,21 @@ def test_wrong_ways_to_predict_are_refused(weft: Weft, tiny_run: Run, arguments:
     refused(weft("predict", tiny_run.path, *arguments, stdin="abc\n"), *said)
 
 
-@pytest.mark.parametrize(("arguments", "key"), [
-    (["--beam", "0"], "width"), (["--beam", "-1"], "width"), (["--beam", "5000"], "width"),
-    (["--sample", "--temperature", "0"], "temperature"), (["--sample", "--top-p", "2"], "top_p"),
-    (["--sample", "--top-k", "-1"], "top_k"), (["--sample", "--seed", "-1"], "seed"),
+@pytest.mark.parametrize(("arguments", "key", "values"), [
+    (["--beam", "0"], "width", "a whole number from 1 to 1,000"), (["--beam", "-1"], "width", "a whole number"),
+    (["--beam", "5000"], "width", "a whole number from 1 to 1,000"),
+    (["--sample", "--temperature", "0"], "temperature", "a number from 0.001 to 1,000"),
+    (["--sample", "--top-p", "2"], "top_p", "a number greater than 0 and at most 1"),
+    (["--sample", "--top-k", "-1"], "top_k", "a whole number from 0"),
+    (["--sample", "--seed", "-1"], "seed", "a whole"),
+    (["--length", "0"], "length", "a whole number from 1 to 1,000,000"),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else value)  # fmt: skip
 def test_impossible_searches_are_refused_by_flag_on_the_command_line_and_by_setting_in_python(
-    weft: Weft, tiny_run: Run, arguments: list[str], key: str
+    weft: Weft, tiny_run: Run, arguments: list[str], key: str, values: str
 ) -> None:
     flag, value = arguments[-2:]
     done = weft("predict", tiny_run.path, *arguments, stdin="abc\n")
-    refused(done, f"error: {flag} must be ", f"but it is {value}", f"where: {flag}\n", f"give {flag} another")
+    refused(done, f"error: {flag} must be ", f"but it is {value}", f"where: {flag}\n", f"give {flag} {values}")
     with pytest.raises(UserError, match=f"search.{key} must be ") as caught:
         tiny_run.predict(["abc"], search={"kind": "sample", key: float(value)})
     assert caught.value.where == f"setting search.{key}"

@@ -126,6 +126,11 @@ def test_inputs_with_zero_bytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
         ("image", "x.wav", "the file is not text but a recording; this run reads pictures"),
         ("audio", "x.png", "the file is not text but a picture; this run reads recordings"),
         ("audio", "x", "the file has a zero byte here: it is not text in UTF-8; this run reads recordings"),
+        (
+            "numbers",
+            "x.wav",
+            "the file is not text but a recording; this run reads numbers, or names of files with numbers",
+        ),
         ("text", "x.wav", "the file is not text but a recording; this run reads text"),
         ("notes", "x.png", "the file is not text but a picture; this run reads lists of notes"),
     ],
@@ -134,7 +139,7 @@ def test_an_input_of_another_kind_is_told_with_what_the_run_reads(kind: str, nam
     with pytest.raises(UserError) as caught:
         list(read_inputs(put(name, b"RIFF\0\0"), Columns(), kinds=Kinds(kind, "label")))
     assert caught.value.what == what
-    wanted = {"image": ".png", "audio": ".wav"}.get(kind, "text file in UTF-8")
+    wanted = {"image": ".png", "audio": ".wav"}.get(kind, "text file")
     assert wanted in caught.value.todo
     assert "iconv" not in caught.value.todo
 

@@ -16,6 +16,7 @@ from weft.api import Run, train
 from weft.data.midi import events, midi_bytes
 from weft.look.roll import draw_rolls
 from weft.predict.continuations import cut_text, cut_tune
+from weft.runs.log import LogFile
 from weft.runs.report import Quiet
 
 SMALL = {"decoder.width": 16, "embed.width": 16, "train.evaluations": 1}
@@ -117,3 +118,7 @@ def test_the_card_of_a_run_of_notes_speaks_of_notes_and_shows_them(run: Run) -> 
     assert "A language model over notes: an LSTM" in card
     assert "(tunes.png)" in card
     assert (run.path / "tunes.png").exists()
+    shown = LogFile(run.folder.log).last()["continuations"]
+    assert shown
+    for _, rest, output in shown:
+        assert len(json.loads(output)) <= len(json.loads(rest))  # no further than the tune of the data

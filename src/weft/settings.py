@@ -19,7 +19,7 @@ from weft.bounded_yaml import parse_yaml
 from weft.compatibility import RENAMED, RENAMED_VALUES, earlier_values
 from weft.core.errors import UserError, did_you_mean
 from weft.implied import with_implied
-from weft.spec import Spec
+from weft.spec import Search, Spec
 
 Layer = dict[str, Any]
 LENGTHS = ("budget_seconds", "steps", "epochs")  # of training
@@ -268,6 +268,21 @@ MUST_BE = {  # by pydantic's names of errors
     ("less_than",): "less than {lt}",
     ("less_than_equal",): "at most {le}",
 }
+
+
+def possible(key: str) -> str:
+    """Return which values a setting of the search can have: `a whole number from 1 to 1,000,000`."""
+    properties = Search.model_json_schema()["properties"].get(key.removeprefix("search."), {})
+    schema = next((each for each in properties.get("anyOf", [properties]) if each.get("type") in NUMBERS), None)
+    if schema is None:
+        return "another value"
+    least, most = (_number(schema[name]) if name in schema else "" for name in ("minimum", "maximum"))
+    above = f"greater than {_number(schema['exclusiveMinimum'])}" if "exclusiveMinimum" in schema else ""
+    limits = f"from {least} to {most}" if least else f"{above} and at most {most}"
+    return f"{NUMBERS[schema['type']]} {limits}"
+
+
+NUMBERS = {"integer": "a whole number", "number": "a number"}  # by the name in JSON schemas
 
 
 def _number(value: float) -> str:

@@ -61,10 +61,3 @@ def unit_of(task: str) -> str:
 def continues(task: str) -> bool:
     """Return whether a model of this task continues a text or a series, as nothing else is given."""
     return TASKS[task].alone and not TASKS[task].corrupts
-
-
-def commands(task: str, folder: object) -> list[str]:
-    """Return the commands that use a finished run: to predict, to evaluate and, where that is possible, to inspect."""
-    if task == "retrieve":
-        return [f"weft predict {folder} QUERIES --among DOCUMENTS", f"weft evaluate {folder} PAIRS"]
-    return [f"weft predict {folder} FILE", f"weft evaluate {folder} PAIRS", f'weft inspect {folder} "a line"']

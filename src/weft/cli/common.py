@@ -105,6 +105,7 @@ def complain(text: str, label: str = "error") -> None:
 def speaking_of_flags(flags: Mapping[str, str]) -> Iterator[None]:
     """Errors about an argument (`nbest=0`) or a setting speak of the flag that gave it (`--nbest 0`)."""
     from weft.core.errors import UserError
+    from weft.settings import possible
 
     try:
         yield
@@ -116,7 +117,7 @@ def speaking_of_flags(flags: Mapping[str, str]) -> Iterator[None]:
         what = error.what.replace(f"{name}:", f"{flags[name]}:").replace(f"{name}=", f"{flags[name]} ")
         what = what.replace(f"{name} must be ", f"{flags[name]} must be ")
         todo = error.todo.replace(name, flags[name]) if setting else error.todo
-        todo = f"give {flags[name]} another value" if error.where.startswith("setting ") else todo
+        todo = f"give {flags[name]} {possible(name)}" if error.where.startswith("setting ") else todo
         raise type(error)(what, f"{flags[name]} {value}".rstrip(), todo) from None
 
 

@@ -9,10 +9,11 @@ from weft.api import Run
 from weft.cli import common
 from weft.data.prepare import counted
 from weft.look.card import validated_on_training
+from weft.look.commands import commands
 from weft.runs.log import LogFile
 from weft.runs.report import clock, worth_telling
 from weft.score.metrics import table_for
-from weft.tasks import commands, unit_of
+from weft.tasks import unit_of
 
 
 def scored_pairs(final: dict[str, Any], unit: str = "pair", on_training: bool = False) -> str:
@@ -63,7 +64,7 @@ def summarise(run: Run) -> None:
         *_limit(final),
         f"model card {run.path / 'README.md'} · curves {run.path / 'curves.png'} · settings {run.path / 'spec.yaml'}",
         "",
-        "next:  " + "   or   ".join(commands(run.spec.task, run.path)[:2]),
+        "next:  " + "   or   ".join(commands(run.spec, run.path)[:2]),
     )
 
 

@@ -47,14 +47,18 @@ def _other_content(path: str, kinds: Kinds, error: NotText) -> UserError:
     """Return an error that says what a run reads, for a file that is not text."""
     found, kind = kind_of_file(path), kinds.target if kinds.source == "none" else kinds.source
     what = f"the file is not text but {CONTENTS[found][0]}" if found else error.what
+    where = path if found else error.where
     endings = endings_of(kind)
+    if found == "audio" and kind == "numbers":  # whose samples are numbers
+        todo = "give a text file with the name of a recording on each line"
+        return UserError(f"{what}; this run reads numbers, or names of files with numbers", where, todo)
     if endings:
         names = CONTENTS[str(kind)][1]
         todo = f"give a file that ends in {', '.join(endings)}, a folder of such files, or a text file with their names"
-        return UserError(f"{what}; this run reads {names}", error.where, todo)
+        return UserError(f"{what}; this run reads {names}", where, todo)
     if found:
         content = CONTENTS.get(str(kind), CONTENTS["text"])[1]
-        return UserError(f"{what}; this run reads {content}", path, "give a text file in UTF-8, or a table")
+        return UserError(f"{what}; this run reads {content}", where, "give a text file in UTF-8, or a table")
     return UserError(error.what, error.where, f"this run reads text files: {error.todo}")
 
 

@@ -54,7 +54,7 @@ from weft.data.text.unseen import STAND_INS
 
 __all__ = ["Files", "Prepared", "cache_root", "counted", "given_in_memory", "keep_given"]
 
-FORMAT = 23
+FORMAT = 24
 SUBWORD_ROWS = 200_000  # bpe and unigram are learned on at most so many rows, evenly spread
 
 Progress = Callable[[str, int, float], None]  # what is being done, rows so far, share

@@ -7,11 +7,12 @@ from typing import Any
 
 from weft.core.pair import MASK
 from weft.data.prepare import counted
+from weft.look.commands import SYMBOLS, commands
 from weft.score.confusion import Confusion
 from weft.score.metrics import applicable_signatures, table_for
 from weft.score.table import Metric
 from weft.spec import Side, Spec
-from weft.tasks import TASKS, commands, continues, unit_of
+from weft.tasks import TASKS, continues, unit_of
 
 
 def card(
@@ -48,7 +49,7 @@ def card(
             *_choices(reasons),
             "## Use",
             "",
-            *(f"    {command}" for command in commands(spec.task, facts["folder"])),
+            *(f"    {command}" for command in commands(spec, facts["folder"])),
             "",
             *_hints(spec),
             "Every setting is in `spec.yaml`; `weft config show` explains them.",
@@ -105,12 +106,6 @@ def _hints(spec: Spec) -> list[str]:
 ROLL = "![tunes of the data and of the model](tunes.png)"
 INSPECTED = "[What the model attended to](inspection.html) when it wrote these outputs; `weft inspect` shows more."
 FENCE, GOES_ON = "```", " ▸"
-SYMBOLS = {
-    "numbers": "numbers",
-    "notes": "notes",
-    "audio": "sound",
-    "image": "pictures",
-}  # by kind, of columns that are not text
 SUBWORDS = {"bpe": "subwords (BPE)", "unigram": "subwords (unigram)", "parts": "parts of characters"}
 DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
 NOT_NEW = " (there are too few to hold some out; expect worse scores on new data)"

@@ -39,6 +39,16 @@ def continuations(predictor: Predictor, pairs: Sequence[Pair], count: int) -> li
         return []
     rows = [len(pairs) * i // count for i in range(min(count, len(pairs)))]
     cuts = [cut for cut in (CUTS[kind](pairs[row].target) for row in rows) if json.dumps([]) != cut[0] != ""]
-    search = predictor.spec.search.model_copy(update={"length": SYMBOLS[kind][1]})
+    length = max((_length(kind, rest) for _, rest in cuts), default=1)
+    search = predictor.spec.search.model_copy(update={"length": length})
     outputs = predictor.predict([Pair(prompt, "") for prompt, _ in cuts], predictor.plan(search))
-    return [[prompt, rest, output.text] for (prompt, rest), output in zip(cuts, outputs)]
+    return [[prompt, rest, _cut_to(kind, output.text, rest)] for (prompt, rest), output in zip(cuts, outputs)]
+
+
+def _length(kind: str, rest: str) -> int:
+    """Return how far a model goes on: in notes as far as the data, of which it need not know the end."""
+    return max(1, len(json.loads(rest))) if kind == "notes" else SYMBOLS[kind][1]
+
+
+def _cut_to(kind: str, output: str, rest: str) -> str:
+    return json.dumps(json.loads(output or "[]")[: _length(kind, rest)]) if kind == "notes" else output
