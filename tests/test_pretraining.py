@@ -290,7 +290,9 @@ def test_the_autopilot_chooses_settings_that_go_together(task: str, folder: Path
 def test_masked_texts_are_split_into_words_where_these_are_not_too_many(words: int, latent: bool) -> None:
     side = SideSurvey(mean=90, longest=200, long=180, mean_words=16, distinct_words=words, mean_word=5, spaced=1.0)
     survey = Survey(5_000, SideSurvey(), side, kinds={"source": "none", "target": "text"})
-    layer = choose(survey, {"task": "masked-lm"}).layer
+    chosen = choose(survey, {"task": "masked-lm"})
+    layer = chosen.layer
+    assert not any("label" in why for key, _, why in chosen.reasons if key == "target.tokens")
     assert (layer["target"]["tokens"] == "words") is latent
     assert layer["embed"].get("latent", False) is latent
     assert layer["train"].get("freeze", []) == (["embed"] if latent else [])
