@@ -123,15 +123,16 @@ def novel() -> Recipe:
         "What does a language model of a novel write? And does what it has learned help with another task of which "
         "there are only few examples?",
         "The text is *War and Peace* in English (Project Gutenberg), in lm_warpeace/train.txt and dev.txt. "
-        f"{PUBLIC} The pairs of the other task are made from lines of the same novel, and judged on lines of later "
-        "chapters, which no model has read.",
-        "The samples have the words and the tone of the novel, quotations that open and close, and no sense: "
-        "characters know little beyond the sentence. Reading the novel helps the other task very much. With 250 pairs, "
-        "a model that has learned to restore damaged lines gets 29 % of the characters wrong, and one from random "
-        "weights 94 %: in so few updates it has not even learned where to look. Even with 16 times as many pairs, it "
-        "is at 81 %, and the other at 18 %. What helps is a task that is like the later one. The decoder of the "
-        "language model alone made the same task worse, because that model has never learned to look at a source "
-        "(docs/LOG.md). There was one seed.",
+        f"{PUBLIC} The pairs of the other task are made from lines of the same novel. The models are tested on "
+        "lines of later chapters, which no model has read.",
+        "The samples have the words and the tone of the novel, and quotations that open and close, but they make no "
+        "sense: a model over characters learns little beyond the sentence. For the other task, learning to restore "
+        "damaged lines of the novel first helps very much. With 250 pairs, the model that starts from the denoiser "
+        "gets 29 % of the characters wrong, and the one that starts from random weights 94 %: in so few updates, the "
+        "latter has not even learned where to look. With 16 times as many pairs, they get 18 % and 81 % wrong. What "
+        "helps is to learn a similar task first. Starting with only the decoder of the language model gave more errors "
+        "than random weights, because that model has never learned to look at a source (docs/LOG.md). There was one "
+        "seed.",
         by_hand=_novel,
     )
 

@@ -83,10 +83,10 @@ def run(folder: Path, options: Options) -> list[str]:
         *samples(model),
         f"The other task is to restore the vowels of a line (`{without_vowels(PROMPTS[1]).strip()}` → "
         f"`{PROMPTS[1].strip()}`). An encoder and a decoder with attention learn it from few pairs in "
-        f"{options.steps or PAIR_STEPS} updates, from random weights or from those of a model that has learned to "
-        "restore lines of the novel in which words are dropped, moved or masked (`--task denoise`, "
-        f"{options.steps or DENOISE_STEPS:,} updates). The character error rate on {JUDGED} lines of later chapters, "
-        "in per cent:",
+        f"{options.steps or PAIR_STEPS} updates. They start either with random weights, or with the weights of a "
+        "denoiser: a model that has learned to restore lines of the novel in which words were dropped, moved or masked "
+        f"(`--task denoise`, {options.steps or DENOISE_STEPS:,} updates). The character error rate on {JUDGED} lines "
+        "of later chapters, in per cent:",
         "",
         *markdown_table(["start", *(f"{count:,} pairs" for count in ROWS)], rows, 1),
         "![character error rate against the number of pairs](novel.png)",

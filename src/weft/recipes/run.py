@@ -7,6 +7,8 @@ from pathlib import Path
 from weft.compare.compare import Compared
 from weft.compare.page import markdown, other_tests
 from weft.compare.rank import EXPLANATION
+from weft.compare.scoring import Scores
+from weft.compare.variants import folder_name
 from weft.core.errors import Interrupted, UserError, did_you_mean
 from weft.core.stopping import stopped_by
 from weft.recipes.book import RECIPES
@@ -64,12 +66,19 @@ def _check_folder(recipe: Recipe, folder: Path) -> None:
     refuse_other_files(folder, written if is_other else written | {PAGE})
 
 
+def _flat(compared: Compared) -> set[str]:
+    """Return the pictures of scores by length that show nothing, because all rows are in one class of lengths."""
+    each: dict[str, list[Scores | None]] = {"": [result.valid for result in compared.results]}
+    each |= {name: [result.tests.get(name) for result in compared.results] for name in compared.plan.request["tests"]}
+    classes = {name: max((len(scores.lengths) for scores in of if scores), default=0) for name, of in each.items()}
+    return {
+        f"score-length{f'-{folder_name(name)}' if name else ''}.png" for name, count in classes.items() if count < 2
+    }
+
+
 def _section(study: Study, compared: Compared) -> list[str]:
     """Return a study's table and pictures, in Markdown."""
-    lengths = max(len(result.valid.lengths) for result in compared.results if result.valid)
-    pictures = sorted(path.name for path in compared.path.glob("score-*.png"))
-    if lengths == 1:  # one class of lengths shows nothing
-        pictures.remove("score-length.png")
+    pictures = sorted(path.name for path in compared.path.glob("score-*.png") if path.name not in _flat(compared))
     return [
         *markdown(*compared.table()),
         "",

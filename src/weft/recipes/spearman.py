@@ -104,8 +104,8 @@ def beside_published(column: int, score: str = "accuracy", sign: int = 1) -> Cal
             "|---|---:|---:|",
             *table,
             "",
-            f"Spearman's rank correlation of the two columns: **{rho:.2f}** (95 % interval {low:.2f} … {high:.2f}, "
-            "bootstrap over validation pairs and seeds).",
+            "Spearman's rank correlation of the two rankings, each from best to worst: "
+            f"**{rho:.2f}** (95 % interval {low:.2f} … {high:.2f}, bootstrap over validation pairs and seeds).",
             "",
         ]
 

@@ -122,10 +122,10 @@ def digits_spoken() -> Recipe:
         "Which phones are spoken in a recording of three to five digits? Sound and phones have the same order, so CTC, "
         "which emits a phone or a blank for each vector of the encoder, could be enough. Is attention better, or both "
         "together? And what happens with a voice that training never heard?",
-        "The recipe joins recordings of the free spoken digit dataset (Jackson 2018, CC BY-SA 4.0; fsdd/wav_train.zip "
-        "and wav_dev.zip, named DIGIT_SPEAKER_NUMBER.wav) to 2,000 strings for training and 300 for validation, all of "
-        f"five speakers, and to 300 of the sixth, {UNSEEN}, for a test; the phones are those of CMUdict. {PUBLIC} "
-        "`token_error_rate` is the phone error rate.",
+        "The recordings are those of the free spoken digit dataset (Jackson 2018, CC BY-SA 4.0), in fsdd/wav_train.zip "
+        "and wav_dev.zip; the files in them are named DIGIT_SPEAKER_NUMBER.wav. The recipe joins them into strings of "
+        "digits: 2,000 for training and 300 for validation, spoken by five speakers, and 300 for a test, spoken by the "
+        f"sixth, {UNSEEN}. The phones are those of CMUdict. {PUBLIC} `token_error_rate` is the phone error rate.",
         DIGITS_SPOKEN_LEARNS,
         (Study("digits-spoken", digits, variants, settings, "400ktokens", also=as_seen),),
     )
@@ -133,9 +133,11 @@ def digits_spoken() -> Recipe:
 
 DIGITS_SPOKEN_LEARNS = (
     "CTC is enough: 2.1 % of its phones are wrong after 14 passes over the data, and it learns fastest, with the "
-    "smallest model. Both together are as good (2.1 %), and attention alone has 5.5 %: it has to learn the order, too. "
-    "The pictures show that it learns the order of the phones without looking at them: the states of a bidirectional "
-    "encoder know what comes before and after, so that attention may lie anywhere nearby, while CTC emits each phone "
-    "close to where it is spoken. With a voice that training never heard, 22 % of the phones are wrong (CTC), and the "
-    "order is the same: five voices are not enough to learn what voices have in common. There was one seed."
+    "smallest model. Both together are as good (2.1 %). Attention alone has 5.5 %, because it must also learn that "
+    "phones and sound have the same order, which CTC takes for granted. In the pictures, each phone stands where CTC "
+    "emits it, or where its attention is largest. CTC emits each phone close to where it is spoken. Attention often "
+    "lies elsewhere, sometimes at the other end of the recording: the states of a bidirectional encoder know what "
+    "comes before and after, so the model can write a phone without attending to its sound. With a voice that training "
+    "never heard, CTC gets 22 % of the phones wrong, and the three variants rank as before. Five voices are not enough "
+    "to learn what voices have in common. There was one seed."
 )
