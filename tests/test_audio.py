@@ -378,7 +378,7 @@ def test_frames_of_padding_have_no_influence() -> None:
 
 
 def test_the_card_shows_what_was_heard_and_where(run: Run) -> None:
-    assert "![recordings, outputs and attention](seen.png)" in (run.path / "README.md").read_text()
+    assert "![recordings and outputs, with positions](seen.png)" in (run.path / "README.md").read_text()
     assert (run.path / "seen.png").exists()
 
 

@@ -377,8 +377,9 @@ def shortened(data: Any) -> Any:
         cut = {}
         for name, path in paths.items():
             lines = Path(path).read_text(encoding="utf-8").splitlines(keepends=True)
-            beside = folder / "whole" if (folder / "whole").exists() else folder  # which may hold sounds and pictures
-            cut[name] = beside / f"cut-{name.replace(' ', '-')}{Path(path).suffix or '.tsv'}"
+            named = [each for each in (folder / "whole").glob("*") if each.is_dir()]  # folders of sounds or pictures
+            file = f"{name.replace(' ', '-')}{Path(path).suffix or '.tsv'}"
+            cut[name] = folder / "whole" / f"cut-{file}" if named else folder / file  # whose names begin at the table
             cut[name].write_text("".join(lines[: 300 if name == "train" else 12]), encoding="utf-8")
         valid = str(cut["valid"]) if files.valid else None
         return Files(str(cut["train"]), valid, {name: str(cut[name]) for name in files.tests})
