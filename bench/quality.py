@@ -38,8 +38,8 @@ has every data set. *Goal* and *stretch goal* are those of the project. *Others*
 Weft was scored on the dev sets, because the data folder has no test sets (except for translation: flickr2016 and the
 test set of tatoeba). *ade* is the mean distance over the 12 steps of pedestrians, *km* that of storms after 72 hours.
 Where there is no other set, the checkpoint of a run was selected on the pairs that it is scored
-on, which makes its score slightly optimistic; the published figures have no such advantage. *wer* is the percentage of
-words with an error, and *exact* the percentage of words without; *bleu* is sacreBLEU, cased.
+on, which makes its score slightly optimistic; the published figures have no such advantage. *wer* is the percentage
+of outputs that contain an error, and *exact* the percentage of outputs that contain none; *bleu* is sacreBLEU, cased.
 
 `python bench/quality.py` (`make quality`) writes this page. Data sets without a result in
 `bench/quality.jsonl` are measured first.

@@ -74,7 +74,7 @@ def _decoding(lines: Lines) -> Iterator[Row]:
             what = f"decoding with a Transformer, {search}, sentences/s relative to {shown(theirs)}"
             yield what, against("transformer", "weft", theirs, beam, 64)
         for kind in ("float32", "int8"):
-            what = f"… exported to CTranslate2 ({kind}), sentences/s relative to CTranslate2's own translator"
+            what = f"… exported to CTranslate2 ({kind}), sentences/s relative to CTranslate2, 2 workers"
             yield what, against("transformer", f"weft, {kind}", f"ctranslate2, {kind}", beam, 64, ".3f")
     yield "decoding with an LSTM, beam 5, sentences/s relative to OpenNMT-py", against("lstm", "weft", "opennmt", 5, 64)
     for theirs in ("transformers", "ctranslate2, float32"):
@@ -98,7 +98,7 @@ def _cells(lines: Lines) -> Iterator[Row]:
         ratios = {cell: seconds["weft"] / seconds["products"] for cell, seconds in times.items()}
         slowest = max(ratios, key=lambda cell: ratios[cell])
         yield (
-            f"the slowest cell ({slowest}), width {width}, time relative to its matrix products",
+            f"the cell with the largest overhead ({slowest}), width {width}: time relative to its matrix products",
             _times(ratios[slowest]),
         )
         if width == 128 and "lstm" in times:

@@ -45,7 +45,9 @@ def compare(
     valid: Annotated[
         str | None,
         typer.Option(
-            help="Pairs to compare the runs on.", show_default="5 % of the pairs, but at least 10", metavar="FILE"
+            help="Pairs to compare the runs on.",
+            show_default="5 % of the pairs: 10 to 1,000; none of fewer than 50",
+            metavar="FILE",
         ),
     ] = None,
     out: Annotated[

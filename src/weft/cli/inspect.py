@@ -29,7 +29,9 @@ def inspect(
     view: Annotated[
         str | None,
         typer.Option(
-            help="Names of views, separated by commas, or all.", show_default="what suits the run", metavar="NAMES"
+            help="Names of views, separated by commas, or all.",
+            show_default="attention and beam; for language models surprise; with --table also errors",
+            metavar="NAMES",
         ),
     ] = None,
     force: Annotated[
@@ -78,8 +80,8 @@ def inspect(
     errors (the mistakes in a table), faithful (whether attention can be trusted), heads (what each attention head
     does), gradients and field (how far back an input has influence), cells (what single units keep track of),
     neighbours (similar training lines), bottleneck (what the state passed from encoder to decoder contains), and
-    storage (which part of the model the task depends on). If a view does not suit a run, the page says
-    why.
+    storage (which part of the model the task depends on). With --view all, the page says why the other
+    views are missing.
 
     [bold]Examples[/]
       weft inspect my-run "a line" --out report.html

@@ -72,7 +72,7 @@ def weft(
         typer.Option(
             metavar="stop|skip",
             help="Stop at a row that cannot be used, or skip and count such rows.",
-            show_default="stop",
+            show_default="stop; for data: skip",
         ),
     ] = None,
     threads: Annotated[
@@ -98,7 +98,7 @@ def weft(
     [bold]weft compare pairs.tsv --vary …[/]     find the best settings
     [bold]weft demo[/]                           see it work in three minutes
 
-    These options can be placed before or after any command.
+    These options can be placed before or after a command (`predict` has no --on-bad-line).
     """
     common.set_on_bad_line(on_bad_line)
     common.set_strict(strict)

@@ -67,7 +67,7 @@ def predict(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Sampling: the seed.", metavar="N")] = None,
     nbest: Annotated[
-        int, typer.Option(help="The number of outputs per line, with --format tsv or jsonl.", min=1, metavar="N")
+        int, typer.Option(help="The number of outputs per line, with --format tsv, jsonl or midi.", min=1, metavar="N")
     ] = 1,
     length: Annotated[
         int | None,

@@ -28,7 +28,7 @@ def train(
         list[str] | None,
         typer.Option(
             help="Pairs to validate on; can be repeated. The best checkpoint is chosen by the score on the first file.",
-            show_default="5 % of the pairs, but at least 10",
+            show_default="5 % of the pairs: 10 to 1,000; none of fewer than 50",
             metavar="FILE",
         ),
     ] = None,

@@ -168,10 +168,10 @@ DIGITS_DRAWN_LEARNS = (
 )
 SCENES_LEARN = (
     "From 2,561 pictures, both learn little. BLEU is 15.8 with attention and 15.0 with the summary alone; the "
-    "difference is not significant. These are the scores of the best checkpoints: by the end of training, attention "
-    "has fallen to about 10. Both tell towers from scattered objects, but then write one of a few frequent sentences, "
-    "whatever the colours are. Most of the sentences above are wrong, and the others are true only by chance (✗ means "
-    "only that a sentence differs from the reference). BLEU flatters them, because many true sentences have the same "
-    "words. Attention, in red, lies mostly around the objects and partly on the grey between the boxes, but not on the "
-    "object that the sentence is about. There was one seed."
+    "difference is not significant. These are the scores of the best checkpoints: by the end of training, the BLEU of "
+    "the variant with attention has fallen to about 10. Both tell towers from scattered objects, but then write one of "
+    "a few frequent sentences, whatever the colours are. Most of the sentences above are wrong, and the others are "
+    "true only by chance (✗ means only that a sentence differs from the reference). BLEU flatters them, because many "
+    "true sentences have the same words. Attention, in red, lies mostly around the objects and partly on the grey "
+    "between the boxes, but not on the object that the sentence is about. There was one seed."
 )

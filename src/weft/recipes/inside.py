@@ -120,8 +120,8 @@ def quotes() -> Recipe:
 def novel() -> Recipe:
     return Recipe(
         "novel",
-        "What does a language model of a novel write? And does what it has learned help with another task of which "
-        "there are only few examples?",
+        "What does a language model of a novel write? And does a model that first learns from the novel, without "
+        "labels, do better at another task of which there are only a few examples?",
         "The text is *War and Peace* in English (Project Gutenberg), in lm_warpeace/train.txt and dev.txt. "
         f"{PUBLIC} The pairs of the other task are made from lines of the same novel. The models are tested on "
         "lines of later chapters, which no model has read.",
