@@ -46,7 +46,7 @@ def compare(
         str | None,
         typer.Option(
             help="Pairs to compare the runs on.",
-            show_default="5 % of the pairs: 10 to 1,000; none of fewer than 50",
+            show_default="5 % of the pairs, at least 10, at most 1,000; none if there are fewer than 50 pairs",
             metavar="FILE",
         ),
     ] = None,

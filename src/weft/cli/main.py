@@ -72,7 +72,7 @@ def weft(
         typer.Option(
             metavar="stop|skip",
             help="Stop at a row that cannot be used, or skip and count such rows.",
-            show_default="stop; for data: skip",
+            show_default="stop; for `weft data`: skip",
         ),
     ] = None,
     threads: Annotated[

@@ -27,7 +27,7 @@ def check_lines_file(path: Path) -> None:
 
     check_writable(path, f"--lines {path}")
     if path.suffix not in ENDINGS:
-        what = f"lines are written as tab-separated values or as JSON lines, and the name ends in '{path.suffix}'"
+        what = f"lines are written as tab-separated values or as JSON lines, but the name ends in '{path.suffix}'"
         raise UserError(what, f"--lines {path}", f"give a name that ends in {' or '.join(ENDINGS)}")
 
 

@@ -28,7 +28,7 @@ def train(
         list[str] | None,
         typer.Option(
             help="Pairs to validate on; can be repeated. The best checkpoint is chosen by the score on the first file.",
-            show_default="5 % of the pairs: 10 to 1,000; none of fewer than 50",
+            show_default="5 % of the pairs, at least 10, at most 1,000; none if there are fewer than 50 pairs",
             metavar="FILE",
         ),
     ] = None,

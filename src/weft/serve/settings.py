@@ -54,8 +54,8 @@ class Batch(Part):
     cost: Count = 32_768
     """The maximum number of characters, steps or frames of all inputs in a batch, unless a single input has more."""
     wait_milliseconds: Annotated[float, Field(ge=0, le=10_000)] = 2.0
-    """How long a batch that is smaller than the previous one waits for each further request, in ms (or 5 % of the time
-    that the previous batch took, if that is longer)."""
+    """How long a batch that is smaller than the previous one waits for each further request, in ms; at least 5 % of the
+    time that the previous batch took."""
 
 
 class Serve(Part):
@@ -120,7 +120,7 @@ def explained(part: type[BaseModel] = Serve, prefix: str = "") -> list[tuple[str
             rows += explained(field.annotation, f"{name}.")
         else:
             default = None if field.default_factory is not None else field.default
-            rows.append((f"{prefix}{name}", default, field.description or ""))
+            rows.append((f"{prefix}{name}", default, " ".join((field.description or "").split())))
     return rows
 
 
