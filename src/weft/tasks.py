@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.core.counts import row_unit
+
 
 @dataclass(frozen=True)
 class Task:
@@ -54,8 +56,8 @@ TASKS: dict[str, Task] = {
 
 
 def unit_of(task: str) -> str:
-    """Return what one row of the data is called: a pair, or a piece (of text or music) where there is one column."""
-    return "piece" if TASKS[task].alone else "pair"
+    """Return what one row of the data of a task is called."""
+    return row_unit(TASKS[task].alone)
 
 
 def continues(task: str) -> bool:

@@ -25,13 +25,13 @@ from weft.choose.throughput import Throughput
 from weft.choose.timing import TimeBudget
 from weft.core.errors import UserError
 from weft.core.machine import Speed
+from weft.data.sides.table import READ_ONLY
 from weft.data.survey import Survey
 from weft.settings import Layer, flatten, merge
 
 __all__ = ["DEFAULT_BUDGET_SECONDS", "Choices", "choose"]
 
 DEFAULT_BUDGET_SECONDS = NUMBERS.default_budget
-READ_ONLY = {"audio": "recordings", "image": "pictures"}  # kinds that a source may have, but no target
 
 
 class Chooser(Protocol):

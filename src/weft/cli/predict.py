@@ -191,17 +191,17 @@ def predict(
 
 
 def _with_notes(inputs: Iterator[Pair], report: ReadReport) -> Iterator[Pair]:
-    """Yield the inputs; what their reader notes is told before the output for them."""
-    told = 0
+    """Yield the inputs; notes of their reader are shown before the outputs."""
+    shown = 0
     for pair in inputs:
-        if len(report.notes) > told:
-            _tell(report.notes[told:])
-            told = len(report.notes)
+        if len(report.notes) > shown:
+            _show_notes(report.notes[shown:])
+            shown = len(report.notes)
         yield pair
-    _tell(report.notes[told:])
+    _show_notes(report.notes[shown:])
 
 
-def _tell(notes: Sequence[str]) -> None:
+def _show_notes(notes: Sequence[str]) -> None:
     for note in notes:
         common.complain(note, label="note")
 

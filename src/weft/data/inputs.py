@@ -21,12 +21,12 @@ from weft.data.files import display_name, opened, raw_lines
 from weft.data.formats import BadRowPolicy, Fault, ReadReport, Rows, decoded, kind_of
 from weft.data.named_files import has_ending
 from weft.data.pairs import cutter, extras, note_encoding, open_table, split_features
-from weft.data.sides.table import endings_of, kind_of_file
+from weft.data.sides.table import READ_ONLY, endings_of, kind_of_file
 
 INPUTS = ("source", "context", "tag", "features")  # what a row to predict has, in the order of plain lines
 CONTENTS = {  # by kind of column: what a file holds, and what a run reads
-    "audio": ("a recording", "recordings"),
-    "image": ("a picture", "pictures"),
+    "audio": ("a recording", READ_ONLY["audio"]),
+    "image": ("a picture", READ_ONLY["image"]),
     "numbers": ("numbers", "lists of numbers"),
     "notes": ("notes", "lists of notes"),
     "text": ("text", "text"),
@@ -45,18 +45,18 @@ def read_inputs(
 
 def _other_content(path: str, kinds: Kinds, error: NotText) -> UserError:
     """Return an error that says what a run reads, for a file that is not text."""
-    found, kind = kind_of_file(path), kinds.target if kinds.source == "none" else kinds.source
-    what = f"the file is not text but {CONTENTS[found][0]}" if found else error.what
-    where = path if found else error.where
+    given, kind = kind_of_file(path), kinds.target if kinds.source == "none" else kinds.source
+    what = f"the file is not text but {CONTENTS[given][0]}" if given else error.what
+    where = path if given else error.where
     endings = endings_of(kind)
-    if found == "audio" and kind == "numbers":  # whose samples are numbers
+    if given == "audio" and kind == "numbers":  # whose samples are numbers
         todo = "give a text file with the name of a recording on each line"
         return UserError(f"{what}; this run reads numbers, or names of files with numbers", where, todo)
     if endings:
         names = CONTENTS[str(kind)][1]
         todo = f"give a file that ends in {', '.join(endings)}, a folder of such files, or a text file with their names"
         return UserError(f"{what}; this run reads {names}", where, todo)
-    if found:
+    if given:
         content = CONTENTS.get(str(kind), CONTENTS["text"])[1]
         return UserError(f"{what}; this run reads {content}", where, "give a text file in UTF-8, or a table")
     return UserError(error.what, error.where, f"this run reads text files: {error.todo}")

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.counts import row_unit
 from weft.core.pair import Pair
 from weft.data.blocks import Block, blocks_of
 from weft.data.sides.side import Collector
@@ -59,8 +60,8 @@ class Survey:
 
     @property
     def unit(self) -> str:
-        """What a row is called: a pair, or a piece where there is one column."""
-        return "piece" if self.alone else "pair"
+        """What a row is called."""
+        return row_unit(self.alone)
 
     @property
     def shared_characters(self) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.core.pair import MASK
 from weft.data.prepare import counted
+from weft.data.sides.table import READ_ONLY
 from weft.look.commands import SYMBOLS, commands
 from weft.score.confusion import Confusion
 from weft.score.metrics import applicable_signatures, table_for
@@ -107,7 +108,6 @@ ROLL = "![tunes of the data and of the model](tunes.png)"
 INSPECTED = "[What the model attended to](inspection.html) when it wrote these outputs; `weft inspect` shows more."
 FENCE, GOES_ON = "```", " ▸"
 SUBWORDS = {"bpe": "subwords (BPE)", "unigram": "subwords (unigram)", "parts": "parts of characters"}
-DRAWN_SOURCES = {"audio": "recordings", "image": "pictures"}  # kinds of sources that are drawn in the card
 NOT_NEW = " (there are too few to hold some out; expect worse scores on new data)"
 STEPS_OF_NOTES = ": of all notes, those that sound and those that do not"  # what the probability of a step is
 PLACES = {  # by what is drawn of positions: the end of a sentence, and the end of the picture's description
@@ -287,9 +287,9 @@ def _confusions(final: Mapping[str, Any]) -> list[str]:
 
 def _seen(spec: Spec, final: Mapping[str, Any]) -> list[str]:
     """Return the picture of what was read and written and, where the model has it, of where in the source."""
-    if spec.source.kind not in DRAWN_SOURCES or not final.get("examples"):
+    if spec.source.kind not in READ_ONLY or not final.get("examples"):
         return []
-    names = DRAWN_SOURCES[spec.source.kind]
+    names = READ_ONLY[spec.source.kind]
     written = "the label that the model predicted" if spec.task == "classify" else "what the model wrote"
     how = f"Some {names} of the validation data, and {written}"
     where, drawn = PLACES[_places(spec)]

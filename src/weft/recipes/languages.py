@@ -18,6 +18,8 @@ TRAINED = [pair for other in OTHERS for pair in ((PIVOT, other), (other, PIVOT))
 UNTRAINED = [(first, second) for first in OTHERS for second in OTHERS if first != second]
 JUDGED = 200  # sentences of each direction
 HEADER = "source\ttarget\ttag\n"
+GREEDY = {"kind": "greedy"}
+Bleu = dict[tuple[str, str], float]  # by source and target language
 Texts = Mapping[str, Sequence[str]]  # the sentences of each language, in the same order
 
 
@@ -90,9 +92,6 @@ def by_direction(compared: Compared) -> list[str]:
     return [*lines, ""]
 
 
-Bleu = dict[tuple[str, str], float]
-
-
 def directions(run: Run, parallel: Texts) -> tuple[Bleu, Bleu, Bleu]:
     """Return the BLEU of trained directions, of untrained ones, and of these through English."""
 
@@ -112,9 +111,6 @@ def directions(run: Run, parallel: Texts) -> tuple[Bleu, Bleu, Bleu]:
     english = {language: translated(parallel[language], PIVOT) for language in OTHERS}
     pivoted = {(a, b): bleu(translated(english[a], b), b) for a, b in UNTRAINED}
     return direct(TRAINED), direct(UNTRAINED), pivoted
-
-
-GREEDY = {"kind": "greedy"}
 
 
 def languages() -> Recipe:

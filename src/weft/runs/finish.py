@@ -15,12 +15,12 @@ from weft.data.sides.document import body
 from weft.data.sides.notes import Tune, may_be_notes, parse
 from weft.data.sides.numbers import Numbers, NumbersKind
 from weft.data.sides.sides import Sides
-from weft.data.sides.table import shown
+from weft.data.sides.table import READ_ONLY, shown
 from weft.data.text.stems import STEMMERS
 from weft.learn.effort import limits
 from weft.learn.loop import Trainer
 from weft.learn.validate import examples
-from weft.look.card import DRAWN_SOURCES, card, tunes_of
+from weft.look.card import card, tunes_of
 from weft.predict import lexical
 from weft.predict.continuations import continuations
 from weft.predict.lexicon import Lexicon
@@ -117,7 +117,7 @@ def _draw_rolls(ready: Ready, folder: RunFolder, final: dict[str, Any]) -> tuple
 
 def _draw_seen(ready: Ready, folder: RunFolder, final: dict[str, Any], predictor: Predictor) -> tuple[str, ...]:
     """Draw pictures or recordings with truth and output, and where the model looked; return the names of the files."""
-    if ready.spec.source.kind not in DRAWN_SOURCES or not final.get("examples"):
+    if ready.spec.source.kind not in READ_ONLY or not final.get("examples"):
         return ()
     from weft.look.seen import draw_seen  # matplotlib takes half a second to load
 

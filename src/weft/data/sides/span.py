@@ -144,8 +144,8 @@ class Span:
         tokens, spans = self._tokens(pair.source), sentences(pair.source)
         firsts: dict[str, int] = {}
         for number, row in enumerate(rows):
-            place = int(row[0])
-            span = _sentence_of(tokens[place], spans) if place < len(tokens) else (0, 0)
+            begin = int(row[0])
+            span = _sentence_of(tokens[begin], spans) if begin < len(tokens) else (0, 0)
             firsts.setdefault(pair.source[slice(*span)] if span else self.text(row, pair), number)
         return list(firsts.values())
 

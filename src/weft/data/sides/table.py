@@ -37,6 +37,7 @@ KINDS: dict[str, Callable[[], Kind]] = {
 }
 SAVED: dict[str, Callable[[Mapping[str, Any]], Side]] = {"hidden": load_hidden}  # sides of columns that are text
 ENOUGH = 50  # cells by which a kind is recognised
+READ_ONLY = {"audio": "recordings", "image": "pictures"}  # by kind: what files hold that are read, but not predicted
 
 
 def recognised(cells: Sequence[str]) -> str:
