@@ -114,7 +114,7 @@ def test_answers_of_squad_that_stand_elsewhere_are_found_by_their_text_and_count
     path.write_text(json.dumps(squad(answers=[{"text": "left", "answer_start": 3}])))
     (pair,) = read_pairs([str(path)], COLUMNS, kinds=KINDS, report=report)
     assert occurrences(pair.source, pair.target) == [(17, 21)]
-    assert any("1 answer does not stand at its answer_start" in note for note in report.notes)
+    assert any("1 answer is not where answer_start says" in note for note in report.notes)
     right = ReadReport()
     path.write_text(json.dumps(squad(answers=[{"text": "left", "answer_start": 17}])))
     list(read_pairs([str(path)], COLUMNS, kinds=KINDS, report=right))

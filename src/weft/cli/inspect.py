@@ -80,8 +80,8 @@ def inspect(
     errors (the mistakes in a table), faithful (whether attention can be trusted), heads (what each attention head
     does), gradients and field (how far back an input has influence), cells (what single units keep track of),
     neighbours (similar training lines), bottleneck (what the state passed from encoder to decoder contains), and
-    storage (which part of the model the task depends on). With --view all, the page says why the other
-    views are missing.
+    storage (which part of the model the task depends on). With --view all, the page shows every view that
+    suits the run, and says why the rest are missing.
 
     [bold]Examples[/]
       weft inspect my-run "a line" --out report.html

@@ -50,8 +50,9 @@ def records(
     if not number:
         raise UserError("this file has the form of SQuAD's JSON, but no questions", name, TODO)
     if elsewhere:
-        what = "answer does not stand at its answer_start" if elsewhere == 1 else "answers do not stand at answer_start"
-        note(f"{name}: {elsewhere:,} {what}, so every place with this text is taken as right")
+        are = "answer is" if elsewhere == 1 else "answers are"
+        where = "not where answer_start says, so every occurrence of the text in its document counts as correct"
+        note(f"{name}: {elsewhere:,} {are} {where}")
 
 
 def _record(document: str, question: dict[str, Any], spans: bool) -> tuple[dict[str, Any], int]:

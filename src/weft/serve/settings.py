@@ -54,8 +54,8 @@ class Batch(Part):
     cost: Count = 32_768
     """The maximum number of characters, steps or frames of all inputs in a batch, unless a single input has more."""
     wait_milliseconds: Annotated[float, Field(ge=0, le=10_000)] = 2.0
-    """How long a batch that is smaller than the previous one waits for each further request, in ms; at least 5 % of the
-    time that the previous batch took."""
+    """If a batch is smaller than the previous one, it waits for more requests until none has arrived for this many ms,
+    or for 5 % of the time that the previous batch took, whichever is longer."""
 
 
 class Serve(Part):
